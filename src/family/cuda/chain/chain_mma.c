@@ -48,13 +48,23 @@ static bool holds_queries(const shape *s, const md_cg_chain *c)
     return registers_of(s, c) + s->row_tiles * s->depth / 4 <= WITH_QUERIES;
 }
 
+/* The weight is the power, rounded or not; others are those of dropout, say. */
+static bool has_plain_weights(const md_cg_chain *c)
+{
+    bool is_plain = false;
+    (void)md_cg_chain_weight(c, &is_plain);
+    return is_plain;
+}
+
 /* The smallest config always does. ptxas spills parts of long values in a chain whose rows look up their keys, and 64
- * long keys with queries that are loaded again and again. */
+ * long keys with queries that are loaded again and again or have more than 192 elements; with weights of the
+ * formula's own already 32 long keys. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
+    const bool is_plain = has_plain_weights(c);
     if (s->split > 1 && s->width > 192 && md_cg_chain_looks_up_rows(c->c))
         return false;
-    if (s->depth > 128 && s->keys >= 64 && !holds_queries(s, c))
+    if (s->depth > 128 && (is_plain ? s->keys >= 64 && (s->depth > 192 || !holds_queries(s, c)) : s->keys > LEAST_KEYS))
         return false;
     return registers_of(s, c) <= REGISTERS || (s->row_tiles == 1 && s->keys == LEAST_KEYS);
 }
