@@ -55,7 +55,7 @@ static void end(const char *what, const char *why)
 enum { MOST_HELD = 32, N_LIVES = 1 << 14, N_PAIRS = 1 << 16 };
 static _Thread_local pthread_mutex_t *held[MOST_HELD];
 static _Thread_local int n_held;
-static _Atomic uint32_t lives[N_LIVES]; /* how often a lock was made at an address with this hash */
+static _Atomic uint32_t lives[N_LIVES]; /* how many locks were made at addresses with this hash: so old pairs end */
 static _Atomic uint64_t pairs[N_PAIRS]; /* hashes; 0: free */
 
 static uint64_t mix(uint64_t x)

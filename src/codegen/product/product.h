@@ -200,6 +200,8 @@ static inline bool md_cg_quantised_has_qparams(const md_cg_quantised_product *q)
 /** True where all operands have 16 bits or fewer, some at most 8, and tensor cores can multiply their loads, which
  * become the operands of *product. */
 bool md_cg_quantised_of(md_cg_quantised_product *out, md_cg_product *product);
+/** The greatest common divisor of numbers that are not below 0. */
+int32_t md_cg_common_divisor(int64_t a, int64_t b);
 /** The load that a scale or zero is, if it is nothing else and its last subscript counts runs of q->run steps. */
 const md_fx_node *md_cg_quantised_qparam(const md_cg_quantised *q, bool is_zero);
 /** The functions of product->quantised: md_scale_<o>(p, batch, row, k), and for such loads md_scale_at_<o>, which says

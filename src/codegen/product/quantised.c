@@ -9,7 +9,7 @@
 /* A shortest run is a step of the kernel (kernels/cuda/gemm_quantised.cu). */
 enum { SHORTEST_RUN = 32, MOST_BITS = 16 };
 
-static int32_t common_divisor(int64_t a, int64_t b)
+int32_t md_cg_common_divisor(int64_t a, int64_t b)
 {
     while (b != 0) {
         const int64_t rest = a % b;
@@ -32,7 +32,7 @@ static bool is_shared(const md_st_product *product, const md_fx_node *node, int3
         if (!is_part)
             continue;
         const int64_t steps = node->arg[1]->type == MD_I64 ? node->arg[1]->integer : 0;
-        *run = steps > 0 ? common_divisor(*run, steps) : 0;
+        *run = steps > 0 ? md_cg_common_divisor(*run, steps) : 0;
         return product->n_k == 1 && *run >= SHORTEST_RUN;
     }
     for (int32_t i = 0; i < node->n_args; i++)
@@ -164,7 +164,7 @@ static void settle(md_cg_quantised_product *out, md_cg_product *p)
     out->run = MD_CG_LONGEST_RUN;
     for (int32_t o = 0; o <= p->n_products; o++) {
         md_cg_quantised *q = &out->operand[o];
-        out->run = common_divisor(out->run, q->run);
+        out->run = md_cg_common_divisor(out->run, q->run);
         out->has_scale[o > MD_CG_A] |= q->n_scales > 0;
         out->has_zero |= q->zero != NULL;
         p->operand[o] = p->load[o] = q->load;

@@ -270,8 +270,11 @@ bool md_ds_hybrid_wants_launch_plan(const md_ds_op *op, md_ds_shape_entry *entry
                        atomic_exchange_explicit(&t->wants_launch_plan, false, memory_order_relaxed));
 }
 
-static void describe(md_ds_trial_state *out, const md_ds_op *op, const md_ds_trial *t)
+bool md_ds_trial_visited(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
 {
+    const md_ds_trial *t = md_ds_trial_in(entry);
+    if (!t)
+        return false;
     *out = (md_ds_trial_state){.stage = t->stage,
                                .challengers = t->n_challengers - 1,
                                .timed = t->timed,
@@ -286,25 +289,17 @@ static void describe(md_ds_trial_state *out, const md_ds_op *op, const md_ds_tri
                                    challenger->expected, md_ds_challenger_summary(challenger).us,
                                    challenger->idle_us,  challenger->is_out};
     }
+    return true;
 }
 
 bool md_ds_trial_of(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
 {
-    const md_ds_trial *t = md_ds_trial_in(entry);
-    if (!t)
+    if (!md_ds_trial_in(entry))
         return false;
     pthread_mutex_lock(&op->hybrid->lock);
-    describe(out, op, t);
+    const bool has_trial = md_ds_trial_visited(out, op, entry);
     pthread_mutex_unlock(&op->hybrid->lock);
-    return true;
-}
-
-bool md_ds_trial_visited(md_ds_trial_state *out, const md_ds_op *op, const md_ds_shape_entry *entry)
-{
-    const md_ds_trial *t = md_ds_trial_in(entry);
-    if (t)
-        describe(out, op, t);
-    return t != NULL;
+    return has_trial;
 }
 
 void md_ds_trials_each(md_ds_op *op, void (*fn)(void *user, const md_ds_shape_entry *entry), void *user)

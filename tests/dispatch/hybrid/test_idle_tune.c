@@ -258,6 +258,20 @@ static void picks_that_come_late_are_raced(void **state)
     timed_finish(&op);
 }
 
+/* Calls of a shape whose library has not loaded its kernel have no launch plan, so none of them is a sample. */
+static void shapes_without_samples_are_raced(void **state)
+{
+    (void)state;
+    timed_call c;
+    md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
+    md_ds_shape_entry *entry = timed_entry(op, &c);
+    md_ds_plan_of(entry)->may_load = true;
+    md_ds_shape_entry_release(entry);
+    assert_true(race_soon(op, &c, 200));
+    assert_int_equal(timed_incumbent(op, &c), 10);
+    timed_finish(&op);
+}
+
 /* A kernel that is being built keeps a race waiting if it may win it by the model, and not otherwise. */
 static void races_wait_for_what_may_win(void **state)
 {
@@ -423,6 +437,7 @@ int main(void)
         TEST(a_race_comes_again_without_calls),
         TEST(races_wait_for_what_may_win),
         TEST(picks_that_come_late_are_raced),
+        TEST(shapes_without_samples_are_raced),
         TEST(pools_follow_the_traffic),
         TEST(pools_stay_where_nobody_may_add),
         cmocka_unit_test_setup_teardown(synchronous_devices_race_too, timed_set_up, timed_tear_down),

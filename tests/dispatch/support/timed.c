@@ -163,7 +163,7 @@ void timed_make(timed_call *c, int64_t n)
     c->arg[2] = md_t(&c->x);
 }
 
-static md_ds_shape_entry *entry_of(md_ds_op *op, const timed_call *c)
+md_ds_shape_entry *timed_entry(md_ds_op *op, const timed_call *c)
 {
     md_ds_bound bound;
     md_ds_shape_entry *entry = NULL;
@@ -175,7 +175,7 @@ static md_ds_shape_entry *entry_of(md_ds_op *op, const timed_call *c)
 md_ds_trial_state timed_trial_of(md_ds_op *op, const timed_call *c)
 {
     md_ds_trial_state t = {0};
-    md_ds_shape_entry *entry = entry_of(op, c);
+    md_ds_shape_entry *entry = timed_entry(op, c);
     (void)md_ds_trial_of(&t, op, entry);
     md_ds_shape_entry_release(entry);
     return t;
@@ -185,7 +185,7 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
 {
     for (int i = 0; i < 10000; i++) {
         assert_ok(md_ds_call(op, NULL, c->arg, 3));
-        md_ds_shape_entry *entry = entry_of(op, c);
+        md_ds_shape_entry *entry = timed_entry(op, c);
         bool is_there = atomic_load(&entry->trial) || atomic_load(&entry->trial_state) >= MD_DS_TRIAL_VAIN;
         md_ds_shape_entry_release(entry);
         if (is_there)
@@ -199,7 +199,7 @@ void timed_wait_for_trial(md_ds_op *op, timed_call *c)
 
 int32_t timed_incumbent(md_ds_op *op, const timed_call *c)
 {
-    md_ds_shape_entry *entry = entry_of(op, c);
+    md_ds_shape_entry *entry = timed_entry(op, c);
     int mark = 0, w = 0;
     char family = 0;
     const char *name = script_name(op, md_ds_plan_of(entry)->stage[0].pick.variant);

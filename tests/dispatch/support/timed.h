@@ -56,6 +56,8 @@ typedef struct timed_call {
 } timed_call;
 /** X[i] = i, a = 2. */
 void timed_make(timed_call *c, int64_t n);
+/** The entry of the shape, held. */
+md_ds_shape_entry *timed_entry(md_ds_op *op, const timed_call *c);
 /** The mark of the variant that serves. */
 int32_t timed_incumbent(md_ds_op *op, const timed_call *c);
 /** How far the trial of the shape is; zeros where there is none. */

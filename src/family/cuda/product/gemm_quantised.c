@@ -76,11 +76,6 @@ static int64_t shared_of(const quantised_spec *s)
     return MD_MAX(s->stages * stage, results);
 }
 
-static int32_t common_divisor(int32_t a, int32_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 /* The type of scales or zeros that are loads of one type, and count runs of the spec's length. */
 static md_dtype qparam_of(const quantised_spec *s, const md_cg_quantised_product *q, int32_t qparam)
 {
@@ -122,7 +117,7 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->split = v[SPLIT];
     s->depth = v[DEPTH];
     s->warps_depth = v[WARPS_DEPTH];
-    s->run = has_qparams(s) ? common_divisor(q->run, s->depth) : STEP_DEPTH;
+    s->run = has_qparams(s) ? md_cg_common_divisor(q->run, s->depth) : STEP_DEPTH;
     for (int32_t i = QPARAM_A; i <= QPARAM_ZERO; i++)
         s->qparam[i] = qparam_of(s, q, i);
     s->warps_rows = s->rows >= 64 ? 2 : 1;

@@ -90,7 +90,7 @@ MD_FIT(SWAPPED, 1.125)
 /* The factor on transposed copies whose columns are no multiple of 64: they begin inside lines, too. */
 MD_FIT(PART_PANEL, 1.56)
 
-/* The time of a library relative to that of the best tiles, by rows. */
+/* cuBLASLt's time over that of the best tiles, by classes of rows. */
 MD_FIT_LIST(LIBRARY, 1.01, 0.97, 0.924, 0.943, 0.945)
 
 /* Where the best is sought, times that are surely longer need not be exact; more than rounding. */
