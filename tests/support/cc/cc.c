@@ -1,6 +1,7 @@
 /* The system's C compiler for tests, which keeps the kernels that it compiled: tests make the same ones many times, a
  * third of all. Named cc, in the first folder of PATH; TEST_CC_KEPT names the folder of what is kept. Only a command
- * that makes a library of one file is kept, by its words without paths, the file's text, and the compiler. */
+ * that makes a library of one file is kept, by its words without paths, the file's text, and the compiler.
+ * TEST_CC_OPTIMIZE=-Og stands in for the library's -O2: half the time, for tests of what is around kernels. */
 #define XXH_INLINE_ALL
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,13 @@ static void read_command(command *c)
     }
     if (!is_shared || n_sources != 1)
         c->source = NULL;
+}
+
+static void set_optimization(const command *c, char *wanted)
+{
+    for (char **word = c->words + 1; *word && wanted && *wanted; word++)
+        if (!strcmp(*word, "-O2"))
+            *word = wanted;
 }
 
 static bool add_file(XXH3_state_t *hash, const char *path)
@@ -146,6 +154,8 @@ int main(int argc, char **argv)
         return fputs("cc: no C compiler in PATH\n", stderr), 127;
     argv[0] = c.compiler; /* GCC finds its parts from there */
     read_command(&c);
+    if (c.source && c.binary)
+        set_optimization(&c, getenv("TEST_CC_OPTIMIZE"));
     if (kept && *kept && c.source && c.binary)
         return compile_or_take(&c, kept);
     execv(c.compiler, c.words);
