@@ -118,6 +118,9 @@ typedef struct md_cg_options {
     /* scatters: sums go to md_bin_<how> (kernels/host/scatter_bins.c); loads ask at run time whether strides are 1 */
     bool is_binned;
     md_cg_bytes bytes; /* of md_cg_byte_lanes */
+    bool fuses; /* products that a reduction of lanes adds up are not rounded */
+    int32_t n_grouped; /* results that are computed together, neighbours along the index `grouped`; 0: one by one */
+    int32_t grouped;
     bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];
@@ -167,6 +170,11 @@ void md_cg_begin(md_cg *cg, md_strbuf *body);
  * over lanes; x<lane> is not known there). The text is run only where at least one lane is. NULL ends it. Between
  * begin and the first value. */
 void md_cg_hoist(md_cg *cg, md_strbuf *prologue);
+/** Between begin and the first value: what is printed until md_cg_end_group computes options.n_grouped results, with
+ * variable `first` the first one's position along options.grouped, and macro MD_GROUP. Reductions of `value` over lanes
+ * are done for all of them at once; the rest, which the caller prints, result by result. */
+void md_cg_begin_group(md_cg *cg, const md_fx_node *value);
+void md_cg_end_group(md_cg *cg);
 /** A copy of a node, made by hand, that lives as long as cg (its operands are shared); NULL when memory is short. */
 const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node);
 /** Says that a node (by structural equality; a REF or COUNT node, say) is already in C variable `name`; is_uniform: a

@@ -43,10 +43,10 @@ void md_cb_axis_sizes(int64_t size[MD_CB_BLOCK_AXES], const md_fa_target *target
         size[MD_CB_X] = md_st_points(p, s->product.n_n, s->product.n, of_dim);
         size[MD_CB_Y] = md_st_points(p, s->product.n_m, s->product.m, of_dim);
         size[MD_CB_R] = md_st_points(p, s->product.n_k, s->product.k, of_dim);
-    } else if (s->kind == MD_ST_POINTWISE) {
+    } else if (s->kind == MD_ST_POINTWISE || s->kind == MD_ST_NEST) {
         size[MD_CB_X] = axis;
         size[MD_CB_Y] = outer;
-    } else if (s->kind != MD_ST_NEST) {
+    } else {
         size[MD_CB_R] = axis;
     }
     for (int32_t i = 0; i < MD_CB_BLOCK_AXES; i++)

@@ -57,8 +57,9 @@ static void describe_scan(md_strbuf *out, const md_st_program *p, const md_st_st
 
 static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
 {
+    const int32_t n = s->n_outer + (s->axis >= 0);
     (void)p;
-    md_strbuf_printf(out, "nest over %d ind%s", s->n_outer, s->n_outer == 1 ? "ex" : "ices");
+    md_strbuf_printf(out, "nest over %d ind%s", n, n == 1 ? "ex" : "ices");
 }
 
 static void describe_chain(md_strbuf *out, const md_st_program *p, const md_st_stage *s)

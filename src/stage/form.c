@@ -126,8 +126,11 @@ static bool form_nest(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *i
     if (n != 1)
         return false;
     out->kind = MD_ST_NEST;
+    const int32_t lane = lane_of(&item[0]), last = item[0].n_free - 1;
+    out->axis = last >= 0 && item[0].free[last] == lane ? lane : -1;
     for (int32_t i = 0; i < item[0].n_free; i++)
-        out->outer[out->n_outer++] = item[0].free[i];
+        if (item[0].free[i] != out->axis)
+            out->outer[out->n_outer++] = item[0].free[i];
     md_st_put_stores(out, n, item);
     return true;
 }

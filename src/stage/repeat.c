@@ -153,12 +153,12 @@ md_status md_st_warn(md_fx_formula *formula, const md_st_program *program, const
 {
     for (int32_t i = 0; i < program->n_stages; i++) {
         const md_st_stage *stage = &program->stage[i];
-        around loop[MD_MAX_RANK * 2];
+        around loop[MD_MAX_RANK * 2 + 1];
         search s = {.program = program};
         if (stage->kind != MD_ST_NEST || is_part(program, i) || formula->n_warnings == MD_FX_MAX_WARNINGS)
             continue;
-        for (int32_t k = 0; k < stage->n_outer; k++) {
-            loop[k] = (around){.up = s.inside, .index = stage->outer[k]};
+        for (int32_t k = 0; k < stage->n_outer + (stage->axis >= 0); k++) {
+            loop[k] = (around){.up = s.inside, .index = k < stage->n_outer ? stage->outer[k] : stage->axis};
             s.inside = &loop[k];
         }
         const md_fx_stmt *stmt = &formula->stmt[formula->tensor[stage->store[0].tensor].stmt];

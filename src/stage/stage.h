@@ -88,8 +88,8 @@ typedef struct md_st_stage {
     int32_t n_outer;
     /* indices of the iteration space besides the axis, slowest first, in order of the first store */
     int32_t outer[MD_MAX_RANK * 2];
-    /* POINTWISE: the lane index (last subscript of the first store, else of the largest load); ROW, SCAN: the axis;
-     * -1: none */
+    /* POINTWISE: the lane index (last subscript of the first store, else of the largest load); NEST: the last subscript
+     * of the store; ROW, SCAN: the axis; -1: none */
     int32_t axis;
     int32_t n_stores;
     md_st_store store[MD_ST_MAX_STORES]; /* values are evaluated before any is stored, per element */

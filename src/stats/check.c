@@ -62,6 +62,8 @@ static bool has_many_bound(void *user, const md_fx_node *node)
 /* Why a stage is slow; NULL: it is not. */
 static const char *why_slow(const md_st_stage *s, bool has_fast_family)
 {
+    if (s->kind == MD_ST_NEST && has_fast_family)
+        return NULL;
     if (s->kind == MD_ST_NEST && s->has_scatter)
         return "a loop nest over single elements, since a scatter stores more than pointwise values";
     if (s->kind == MD_ST_NEST && !md_fx_visit(s->store[0].value, has_many_bound, NULL))

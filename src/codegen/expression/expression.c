@@ -2,6 +2,7 @@
 #include "codegen/expression/printer.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 const char *md_cg_operand(md_cg *cg, const md_fx_node *node, md_dtype type, bool lanes)
 {
@@ -109,11 +110,53 @@ static bool divides_by_one_value(md_cg *cg, const md_fx_node *n, md_dtype type, 
     return divisor && !md_cg_varies(cg, divisor);
 }
 
+/* The value of an integer in lane 0 where each lane has one more than the lane before it; NULL where it does not. */
+static const char *first_of_run(md_cg *cg, const md_fx_node *n)
+{
+    if (md_fx_is_index(n, cg->o.lane))
+        return md_cg_format(cg, "x%" PRId32, n->id);
+    if (n->kind != MD_FX_OP || n->type != MD_I64 || (n->op != MD_FX_ADD && n->op != MD_FX_SUB) || n->n_args != 2)
+        return NULL;
+    md_cg_value_number *right = md_cg_number(cg, n->arg[1]), *left = md_cg_number(cg, n->arg[0]);
+    const bool is_left = right && !md_cg_varies(cg, right), is_right = left && !md_cg_varies(cg, left);
+    if (is_left == is_right || (is_right && n->op == MD_FX_SUB))
+        return NULL;
+    const char *first = first_of_run(cg, n->arg[is_right]);
+    const char *rest = first ? md_cg_operand(cg, n->arg[is_left], MD_I64, false) : NULL;
+    return rest ? md_cg_format(cg, "(%s) %c (%s)", first, n->op == MD_FX_ADD ? '+' : '-', rest) : NULL;
+}
+
+/* A run of integers compared with a value that lanes share, on a host: one comparison of narrow lanes. NULL: it is
+ * something else. */
+static const char *compare_run(md_cg *cg, const md_fx_node *n)
+{
+    static const struct {
+        md_fx_op op;
+        const char *as, *turned;
+    } table[] = {{MD_FX_LT, "lt", "gt"}, {MD_FX_LE, "le", "ge"}, {MD_FX_GT, "gt", "lt"}, {MD_FX_GE, "ge", "le"}};
+    if (md_cg_is_cuda(cg) || cg->o.bytes || cg->o.n_flat > 1 || cg->o.lane < 0)
+        return NULL;
+    for (size_t i = 0; i < MD_COUNT(table); i++)
+        for (int32_t k = 0; k < 2 && n->op == table[i].op; k++) {
+            md_cg_value_number *other = md_cg_number(cg, n->arg[1 - k]);
+            if (!other || md_cg_varies(cg, other) || n->arg[0]->type != MD_I64 || n->arg[1]->type != MD_I64)
+                continue;
+            const char *first = first_of_run(cg, n->arg[k]);
+            const char *limit = first ? md_cg_operand(cg, n->arg[1 - k], MD_I64, false) : NULL;
+            if (limit)
+                return md_cg_format(cg, "md_run_%s_b(%s, %s)", k == 0 ? table[i].as : table[i].turned, first, limit);
+        }
+    return NULL;
+}
+
 static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node;
     bool is_uniform = !md_cg_varies(cg, v);
     md_dtype type = operand_type(n);
+    const char *run = is_uniform ? NULL : compare_run(cg, n);
+    if (run)
+        return declare_value(cg, v, false, run);
     const char *a[3] = {NULL, NULL, NULL};
     for (int32_t i = 0; i < n->n_args && i < 3; i++) {
         a[i] = md_cg_operand(cg, n->arg[i], type, !is_uniform);
@@ -162,11 +205,25 @@ static md_cg_name print_branch(md_cg *cg, md_cg_value_number *v, const char *con
     return name;
 }
 
+static bool is_zero(const md_fx_node *n)
+{
+    return n->kind == MD_FX_CONST && (md_dtype_is_real(n->type) ? n->num == 0 && !signbit(n->num) : n->integer == 0);
+}
+
+/* where(c, X[...], 0): lanes that a masked load leaves out are zero already. */
+static bool is_load_or_zero(md_cg *cg, const md_cg_value_number *v)
+{
+    const md_fx_node *const *arg = v->node->arg;
+    return !md_cg_is_cuda(cg) && arg[1]->kind == MD_FX_LOAD && md_cg_varies(cg, v->arg[1]) && is_zero(arg[2]) &&
+           md_cg_is_guarded(cg, v->arg[1]) && !md_cg_find(cg, v->arg[1]);
+}
+
 /* A condition that differs from lane to lane: guarded reads of an arm keep to the lanes that take it. */
 static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *condition)
 {
     const md_fx_node *n = v->node;
     const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL};
+    const bool is_one = is_load_or_zero(cg, v);
     for (int32_t i = 1; i < 3; i++) {
         const char *taken = i == 1 ? condition : md_cg_format(cg, "~%s", condition);
         cg->mask = outer;
@@ -177,10 +234,56 @@ static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *con
         cg->mask = outer;
         if (!arm[i])
             return (md_cg_name){NULL, true};
+        if (is_one)
+            return (md_cg_name){arm[1], false};
     }
     return declare_value(
         cg, v, false,
         md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, false), arm[0], arm[1], arm[2]));
+}
+
+/* Parts of a condition, which hold together: those that lanes share as a scalar, the others as a mask. */
+typedef struct parts {
+    const char *shared, *mask;
+} parts;
+
+static void split_condition(parts *out, md_cg *cg, const md_fx_node *n)
+{
+    md_cg_value_number *v = md_cg_number(cg, n);
+    if (!v)
+        return;
+    if (n->kind == MD_FX_OP && n->op == MD_FX_AND) {
+        split_condition(out, cg, n->arg[0]);
+        split_condition(out, cg, n->arg[1]);
+        return;
+    }
+    const char *text = md_cg_operand(cg, n, MD_BOOL, false);
+    const char **part = md_cg_varies(cg, v) ? &out->mask : &out->shared;
+    if (text)
+        *part = *part ? md_cg_format(cg, "%s & %s", *part, text) : text;
+}
+
+/* The part of the condition that lanes share is a branch, the other one a mask in it. */
+static md_cg_name print_masked_branch(md_cg *cg, md_cg_value_number *v, const parts *condition)
+{
+    const md_fx_node *n = v->node;
+    md_strbuf *sink = md_cg_sink(cg, false);
+    const md_cg_name name = {md_cg_format(cg, "v%" PRId32, cg->n_names++), false};
+    if (!name.text)
+        return name;
+    md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", md_cg_type_in(cg, n->type, false), name.text, condition->shared);
+    md_cg_open(cg, sink, -1);
+    const md_cg_name taken = print_masked(cg, v, condition->mask);
+    if (taken.text)
+        md_strbuf_printf(sink, "%s = %s;\n} else {\n", name.text, taken.text);
+    md_cg_close(cg);
+    md_cg_open(cg, sink, -1);
+    const char *other = cg->status == MD_OK ? md_cg_operand(cg, n->arg[2], n->type, true) : NULL;
+    if (other)
+        md_strbuf_printf(sink, "%s = %s;\n}\n", name.text, other);
+    md_cg_close(cg);
+    md_cg_know(cg, v, name, false);
+    return name;
 }
 
 static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
@@ -193,6 +296,12 @@ static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
     if (!c)
         return (md_cg_name){NULL, true};
     bool shared = !md_cg_varies(cg, c);
+    if (!shared && cg->o.n_grouped > 0) {
+        parts part = {NULL, NULL};
+        split_condition(&part, cg, n->arg[0]);
+        if (part.shared && part.mask)
+            return print_masked_branch(cg, v, &part);
+    }
     const char *condition = md_cg_operand(cg, n->arg[0], MD_BOOL, false);
     if (!condition)
         return (md_cg_name){NULL, true};

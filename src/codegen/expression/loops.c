@@ -19,6 +19,8 @@ typedef struct accumulator {
     int32_t cut; /* the bound index whose loop is cut into runs; -1: none is */
     int64_t points; /* of the loops inside it */
     md_dtype total_type;
+    bool is_grouped; /* one for each result of a group (group.c) */
+    const char *acc, *total; /* the accumulator, what runs are added to */
 } accumulator;
 
 enum { RUN = 128 };
@@ -74,13 +76,23 @@ const char *md_cg_start_text(md_fx_op op, md_dtype type)
     return is_max(op) ? "-__builtin_inf()" : "__builtin_inf()";
 }
 
+/* A variable, or as many as a group has results, with the value that a sum or an extreme begins with. */
+static void print_variable(accumulator *a, const char *name, md_dtype type)
+{
+    const char *c_type = a->is_uniform ? md_cg_scalar_type(type) : md_cg_lane_type(type);
+    const char *value = md_cg_start_text(a->node->op, type);
+    if (!a->is_uniform)
+        value = md_cg_splat(a->cg, value, type);
+    if (a->is_grouped)
+        md_strbuf_printf(a->sink, "%s %s%" PRId32 "[MD_GROUP];\nMD_FOR (g, MD_GROUP)\n%s%" PRId32 "[g] = %s;\n", c_type,
+                         name, a->number, name, a->number, value ? value : "");
+    else
+        md_strbuf_printf(a->sink, "%s %s%" PRId32 " = %s;\n", c_type, name, a->number, value ? value : "");
+}
+
 static void print_start(accumulator *a)
 {
-    const char *c_type = a->is_uniform ? md_cg_scalar_type(a->type) : md_cg_lane_type(a->type);
-    const char *value = md_cg_start_text(a->node->op, a->type);
-    if (!a->is_uniform)
-        value = md_cg_splat(a->cg, value, a->type);
-    md_strbuf_printf(a->sink, "%s a%" PRId32 " = %s;\n", c_type, a->number, value ? value : "");
+    print_variable(a, "a", a->type);
     if (is_arg(a->node->op))
         md_strbuf_printf(a->sink, "int64_t q%" PRId32 " = 0;\n%s i%" PRId32 " = %s;\n", a->number,
                          a->is_uniform ? "int64_t" : "md_i", a->number, a->is_uniform ? "0" : "md_splat_i(0)");
@@ -110,18 +122,17 @@ static void print_arg_step(accumulator *a, const char *value)
 static void print_step(accumulator *a, const char *value)
 {
     md_fx_op op = a->node->op;
-    int32_t n = a->number;
     if (is_arg(op))
         print_arg_step(a, value);
     else if (is_sum(op))
-        md_strbuf_printf(a->sink, "a%" PRId32 " += %s;\n", n, value);
+        md_strbuf_printf(a->sink, "%s += %s;\n", a->acc, value);
     else if (is_product(op))
-        md_strbuf_printf(a->sink, "a%" PRId32 " *= %s;\n", n, value);
+        md_strbuf_printf(a->sink, "%s *= %s;\n", a->acc, value);
     else if (op == MD_FX_R_ANY || op == MD_FX_R_ALL)
-        md_strbuf_printf(a->sink, "a%" PRId32 " %s= %s;\n", n, op == MD_FX_R_ANY ? "|" : "&", value);
+        md_strbuf_printf(a->sink, "%s %s= %s;\n", a->acc, op == MD_FX_R_ANY ? "|" : "&", value);
     else
-        md_strbuf_printf(a->sink, "a%" PRId32 " = md_%s_%s(a%" PRId32 ", %s);\n", n, is_max(op) ? "max" : "min",
-                         a->suffix, n, value);
+        md_strbuf_printf(a->sink, "%s = md_%s_%s(%s, %s);\n", a->acc, is_max(op) ? "max" : "min", a->suffix, a->acc,
+                         value);
 }
 
 static accumulator make(md_cg *cg, md_cg_value_number *v, bool at_root)
@@ -132,6 +143,9 @@ static accumulator make(md_cg *cg, md_cg_value_number *v, bool at_root)
     a.suffix = md_cg_suffix(a.type, a.is_uniform);
     a.total_type = a.type;
     a.cut = -1;
+    a.is_grouped = cg->group.is_open && !a.is_uniform && !is_arg(v->node->op);
+    a.acc = md_cg_format(cg, a.is_grouped ? "a%" PRId32 "[g]" : "a%" PRId32, a.number);
+    a.total = md_cg_format(cg, a.is_grouped ? "total%" PRId32 "[g]" : "total%" PRId32, a.number);
     return a;
 }
 
@@ -143,17 +157,23 @@ static char sign_of(const accumulator *a)
 
 static const char *name_of(accumulator *a)
 {
-    return md_cg_convert(a->cg, md_cg_format(a->cg, "a%" PRId32, a->number), a->type, a->total_type, a->is_uniform);
+    return md_cg_convert(a->cg, a->acc, a->type, a->total_type, a->is_uniform);
 }
 
 /* The value that the loop left, in a constant. */
 static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
 {
-    const char *name = md_cg_format(a->cg, "%c%" PRId32, is_arg(v->node->op) ? 'i' : 'a', a->number);
+    const char *name = is_arg(v->node->op) ? md_cg_format(a->cg, "i%" PRId32, a->number) : a->acc;
     if (a->cut >= 0)
-        name = md_cg_format(a->cg, "t%" PRId32 " %c %s", a->number, sign_of(a), name_of(a));
+        name = md_cg_format(a->cg, "%s %c %s", a->total, sign_of(a), name_of(a));
     if (!is_arg(v->node->op))
         name = md_cg_convert(a->cg, name, a->total_type, v->node->type, a->is_uniform);
+    if (a->is_grouped)
+        return md_cg_group_result(a->cg, v,
+                                  a->cut < 0
+                                      ? name
+                                      : md_cg_format(a->cg, "runs%" PRId32 " ? %s : %s", a->number, name,
+                                                     md_cg_convert(a->cg, a->acc, a->type, v->node->type, false)));
     const char *c_type = a->is_uniform ? md_cg_scalar_type(v->node->type) : md_cg_lane_type(v->node->type);
     md_cg_name result = md_cg_declare(a->cg, c_type, a->is_uniform, at_root, name);
     md_cg_know(a->cg, v, result, at_root);
@@ -196,12 +216,28 @@ static void print_recurrence(accumulator *a)
     md_strbuf_printf(a->sink, "a%" PRId32 " = %s;\n", n, next ? next : "");
 }
 
+/* acc = a * b + acc, rounded once. */
+static bool print_fused_step(accumulator *a)
+{
+    const md_fx_node *times = a->node->arg[0];
+    if (!a->cg->o.fuses || a->is_uniform || !is_sum(a->node->op) || a->type != MD_F32 || times->kind != MD_FX_OP ||
+        times->op != MD_FX_MUL || times->type != MD_F32)
+        return false;
+    const char *x = md_cg_operand(a->cg, times->arg[0], a->type, true),
+               *y = md_cg_operand(a->cg, times->arg[1], a->type, true);
+    if (a->cg->status == MD_OK)
+        md_strbuf_printf(a->sink, "%s = md_m_fma(%s, %s, %s);\n", a->acc, x, y, a->acc);
+    return true;
+}
+
 static void print_body(accumulator *a)
 {
     if (is_recurrence(a->node->op)) {
         print_recurrence(a);
         return;
     }
+    if (print_fused_step(a))
+        return;
     const char *value = md_cg_operand(a->cg, a->node->arg[0], a->type, !a->is_uniform);
     if (a->cg->status == MD_OK)
         print_step(a, value);
@@ -230,12 +266,12 @@ static void print_total(accumulator *a)
 {
     if (a->cut < 0)
         return;
-    const char *c_type = a->is_uniform ? md_cg_scalar_type(a->total_type) : md_cg_lane_type(a->total_type);
-    const char *value = md_cg_start_text(a->node->op, a->total_type);
-    if (!a->is_uniform)
-        value = md_cg_splat(a->cg, value, a->total_type);
-    md_strbuf_printf(a->sink, "%s t%" PRId32 " = %s;\nint64_t q%" PRId32 " = 0;\n", c_type, a->number,
-                     value ? value : "", a->number);
+    if (a->is_grouped)
+        md_strbuf_printf(a->sink, "%s total%" PRId32 "[MD_GROUP];\nint runs%" PRId32 " = 0;\n",
+                         md_cg_lane_type(a->total_type), a->number, a->number);
+    else
+        print_variable(a, "total", a->total_type);
+    md_strbuf_printf(a->sink, "int64_t q%" PRId32 " = 0;\n", a->number);
 }
 
 /* The loop over a bound index; one that is cut is two. */
@@ -268,9 +304,16 @@ static void print_loop_end(accumulator *a, int32_t i)
     if (!a->is_uniform)
         start = md_cg_splat(a->cg, start, a->type);
     md_strbuf_printf(a->sink,
-                     "q%" PRId32 " += (e%" PRId32 " - b%" PRId32 ") * %" PRId64 ";\nif (q%" PRId32 " >= %d) { t%" PRId32
-                     " %c= %s; a%" PRId32 " = %s; q%" PRId32 " = 0; }\n}\n",
-                     n, x, x, a->points, n, RUN, n, sign_of(a), part ? part : "", n, start ? start : "", n);
+                     "q%" PRId32 " += (e%" PRId32 " - b%" PRId32 ") * %" PRId64 ";\nif (q%" PRId32 " >= %d) { ", n, x,
+                     x, a->points, n, RUN);
+    if (a->is_grouped)
+        md_strbuf_printf(
+            a->sink, "MD_FOR (g, MD_GROUP) { %s = runs%" PRId32 " ? %s %c %s : %s; %s = %s; } runs%" PRId32 " = 1; ",
+            a->total, n, a->total, sign_of(a), part ? part : "", part ? part : "", a->acc, start ? start : "", n);
+    else
+        md_strbuf_printf(a->sink, "%s %c= %s; %s = %s; ", a->total, sign_of(a), part ? part : "", a->acc,
+                         start ? start : "");
+    md_strbuf_printf(a->sink, "q%" PRId32 " = 0; }\n}\n", n);
 }
 
 static bool is_supported(md_cg *cg, md_fx_op op)
@@ -295,7 +338,13 @@ md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v)
         print_loop(&a, i);
         md_cg_open(cg, a.sink, n->bound[i]);
     }
+    if (a.is_grouped) {
+        md_cg_group_share(cg, n->arg[0]);
+        md_cg_group_open(cg, a.sink);
+    }
     print_body(&a);
+    if (a.is_grouped)
+        md_cg_group_close(cg, a.sink);
     for (int32_t i = n->n_bound - 1; i >= 0; i--) {
         md_cg_close(cg);
         print_loop_end(&a, i);

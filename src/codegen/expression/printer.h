@@ -47,6 +47,16 @@ typedef struct md_cg_scope {
     int32_t hidden; /* index whose x<id> is another one inside; -1 */
 } md_cg_scope;
 
+enum { MD_CG_MAX_GROUPED = 8 };
+
+/* Results that are computed together (group.c). */
+typedef struct md_cg_group {
+    bool is_open; /* reductions of lanes have an accumulator for each result */
+    int32_t n;
+    md_cg_value_number *reduction[MD_CG_MAX_GROUPED];
+    const char *text[MD_CG_MAX_GROUPED]; /* what they are for result g */
+} md_cg_group;
+
 struct md_cg {
     md_cg_options o;
     const md_st_program *program;
@@ -62,6 +72,7 @@ struct md_cg {
     int32_t depth;
     md_cg_scope scope[MD_CG_MAX_SCOPES];
     md_cg_text *texts;
+    md_cg_group group;
     const char *mask; /* lanes that are wanted (a md_b variable), NULL: all; guarded reads keep to it */
     bool is_storing; /* the place that is being located is one to store to */
     bool wants_owner; /* the next checked subscript says which block stores */
@@ -126,6 +137,14 @@ void md_cg_close(md_cg *cg);
 /* loops.c */
 md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v);
 md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v);
+/* group.c */
+/** Opens and closes the loop over the results of a group, in which nothing is grouped. */
+void md_cg_group_open(md_cg *cg, md_strbuf *sink);
+void md_cg_group_close(md_cg *cg, md_strbuf *sink);
+/** Prints what all results share of the body of a reduction; in front of the loop over them. */
+void md_cg_group_share(md_cg *cg, const md_fx_node *body);
+/** A reduction that is done for all results of the group. */
+md_cg_name md_cg_group_result(md_cg *cg, md_cg_value_number *v, const char *text);
 /* access.c */
 /** "" or "_any": of unit loads and stores on a GPU that no envelope promises to be aligned. */
 const char *md_cg_unit_suffix(const md_cg *cg, const md_cg_place *at);

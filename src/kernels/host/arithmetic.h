@@ -221,6 +221,22 @@ MD_WHOLE_SCALAR(floor)
 MD_WHOLE_SCALAR(ceil)
 MD_WHOLE_SCALAR(trunc)
 
+/* ---- Lanes of first, first + 1, ... compared with a limit: as 32-bit lanes. Numbers that would wrap are compared as
+ * such. */
+#define MD_COMPARE_RUN(name, sign)                                                                                     \
+    MD_INLINE md_b md_run_##name##_b(int64_t first, int64_t limit)                                                     \
+    {                                                                                                                  \
+        if (__builtin_expect(first > INT64_MAX - MD_VL, 0))                                                            \
+            return md_##name##_i(md_iota_i(first), md_splat_i(limit));                                                 \
+        const int64_t low = limit < first ? first - 1 : limit;                                                         \
+        const int64_t near = low > first + MD_VL ? first + MD_VL : low;                                                \
+        return (md_b)((md_b)MD_IOTA sign (int)(near - first) + (md_b){0});                                             \
+    }
+MD_COMPARE_RUN(lt, <)
+MD_COMPARE_RUN(le, <=)
+MD_COMPARE_RUN(ge, >=)
+MD_COMPARE_RUN(gt, >)
+
 /* ---- Roots, fma: one lane after the other in the source, vector code after GCC's loop vectoriser. */
 #define MD_LANES1(name, call_f, call_d)                                                                                \
     MD_INLINE float md_##name##_sf(float a) { return call_f; }                                                         \
@@ -259,6 +275,28 @@ MD_INLINE md_i md_fma_i(md_i a, md_i b, md_i c) { return a * b + c; }
     }
 MD_FMA_LANES(md_f, f)
 MD_FMA_LANES(md_d, d)
+
+/* a * b + c with one rounding where there is an instruction for it. */
+#if defined(__AVX512F__) && MD_VL == 16
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
+{
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
+}
+#elif defined(__FMA__) && MD_VL == 8
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+#elif defined(__FMA__) && MD_VL == 4
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return __builtin_ia32_vfmaddps(a, b, c); }
+#elif defined(__aarch64__)
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
+{
+    md_f r;
+    for (int l = 0; l < MD_VL; l++)
+        r[l] = __builtin_fmaf(a[l], b[l], c[l]);
+    return r;
+}
+#else
+MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return a * b + c; }
+#endif
 
 /* ---- Division that rounds down and its remainder, as Python's; by an integer zero both give 0. */
 MD_INLINE int64_t md_floordiv_si(int64_t a, int64_t b)

@@ -53,28 +53,6 @@
 
 /* ---- Tools */
 
-/* a * b + c with one rounding where there is an instruction for it. */
-#if defined(__AVX512F__) && MD_VL == 16
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
-{
-    return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
-}
-#elif defined(__FMA__) && MD_VL == 8
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return __builtin_ia32_vfmaddps256(a, b, c); }
-#elif defined(__FMA__) && MD_VL == 4
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return __builtin_ia32_vfmaddps(a, b, c); }
-#elif defined(__aarch64__)
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c)
-{
-    md_f r;
-    for (int l = 0; l < MD_VL; l++)
-        r[l] = __builtin_fmaf(a[l], b[l], c[l]);
-    return r;
-}
-#else
-MD_INLINE md_f md_m_fma(md_f a, md_f b, md_f c) { return a * b + c; }
-#endif
-
 /* limit < x ? limit : x, and with >; NaN stays. GCC makes three operations of a pick where one instruction does it. */
 #if defined(__AVX512F__) && MD_VL == 16 && !defined(__clang__)
 MD_INLINE md_f md_m_at_most(float limit, md_f x)

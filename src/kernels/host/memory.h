@@ -102,6 +102,10 @@ MD_INLINE unsigned long long md_lane_bytes(unsigned long long bits, int size)
     MD_INLINE W md_part_##T##_mu(const void *t, int64_t o, md_b m)                                                     \
     {                                                                                                                  \
         union { W w; md_bytes b[(sizeof(W) + 63) / 64]; } u;                                                           \
+        if (sizeof(E) == 4) {                                                                                          \
+            u.b[0] = (md_bytes)__builtin_ia32_loaddqusi512_mask((const int *)t + o, (md_b){0}, md_bits_b(m));          \
+            return u.w;                                                                                                \
+        }                                                                                                              \
         for (int i = 0; i < (int)(sizeof u / 64); i++)                                                                 \
             u.b[i] = __builtin_ia32_loaddquqi512_mask((const void *)((const char *)((const E *)t + o) + 64 * i),       \
                 (md_bytes){0}, md_lane_bytes(md_bits_b(m) >> (i * (64 / (int)sizeof(E))), (int)sizeof(E)));            \

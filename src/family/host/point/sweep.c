@@ -41,6 +41,11 @@ int32_t md_fa_sweep_table(int32_t *from, const md_fa_target *target, const md_fa
                : 0;
 }
 
+int32_t md_fa_sweep_block(const md_fa_sweep *sweep)
+{
+    return sweep->block_points > 0 ? sweep->block_points : MD_FA_BLOCK_POINTS;
+}
+
 /* The number of points of the outer loop, and of lanes of each. */
 static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *target, const md_fa_sweep *sweep,
                          const int64_t *size)
@@ -49,7 +54,12 @@ static void count_points(int64_t *points, int64_t *lanes, const md_fa_target *ta
     int32_t n = merged(target, sweep) - 1;
     *lanes = st->axis >= 0 ? md_st_size(target->program, st->axis, size) : 1;
     *lanes *= md_st_points(target->program, n, st->outer + st->n_outer - n, size);
-    *points = md_st_points(target->program, st->n_outer - n, st->outer, size);
+    if (sweep->n_group > 0)
+        *points =
+            md_st_points(target->program, st->n_outer - 1, st->outer, size) *
+            ((md_st_size(target->program, st->outer[st->n_outer - 1], size) + sweep->n_group - 1) / sweep->n_group);
+    else
+        *points = md_st_points(target->program, st->n_outer - n, st->outer, size);
 }
 
 void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
@@ -72,15 +82,16 @@ void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, con
                           const int64_t *size)
 {
     int64_t points = 0, lanes = 0;
+    const int64_t block = md_fa_sweep_block(sweep);
     count_points(&points, &lanes, target, sweep, size);
     *out = (md_kn_geometries){0};
     out->launch[0].grain = 1;
     if (points == 0 || lanes == 0)
         return;
-    if (lanes >= MD_FA_BLOCK_POINTS) {
-        out->launch[0].blocks = points * ((lanes + MD_FA_BLOCK_POINTS - 1) / MD_FA_BLOCK_POINTS);
+    if (lanes >= block) {
+        out->launch[0].blocks = points * ((lanes + block - 1) / block);
     } else {
-        int64_t rows = MD_FA_BLOCK_POINTS / lanes;
+        int64_t rows = block / lanes;
         out->launch[0].blocks = (points + rows - 1) / rows;
     }
 }

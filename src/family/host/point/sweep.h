@@ -19,16 +19,22 @@ typedef struct md_fa_sweep {
     bool is_streaming;
     bool is_owned; /* scatter: each block visits all points and writes only its own part of the target */
     bool is_binned, is_split; /* of scatter_bins, which adds macros and functions to the text of each launch */
+    bool fuses; /* products that reductions add up are not rounded */
+    /* results that are computed together, neighbours along the last outer index; a point is then a group. 0: none */
+    int32_t n_group;
+    int32_t block_points; /* elements of a block; 0: MD_FA_BLOCK_POINTS */
     void (*print)(md_strbuf *defines, md_strbuf *expr, const md_fa_target *target, bool is_split, int32_t phase);
     int32_t n_extra; /* parameters after the stage's */
     md_kn_param extra[2];
 } md_fa_sweep;
 
-/** Elements of a block. */
+/** Elements of a block where the sweep says nothing else. */
 enum { MD_FA_BLOCK_POINTS = 16384 };
 /** The longest period of loads that repeat along the lanes. */
 enum { MD_FA_CYCLE = 64 };
 
+/** Elements of a block. */
+int32_t md_fa_sweep_block(const md_fa_sweep *sweep);
 /** Whether its lanes are bytes. */
 md_cg_bytes md_fa_sweep_bytes(const md_fa_target *target, const md_fa_sweep *sweep);
 /** Bits of an element where elements are looked up (md_cg_tabled); 0: they are computed. `n_outer`: indices of the

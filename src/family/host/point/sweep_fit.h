@@ -1,7 +1,7 @@
 /* Constants of the cost model of sweeps on a CPU: pointwise, gather, scatter, transpose.
  * `tools/fit sweep --runs RUN` judges them by recorded times, of which none are in the tree.
  *
- * Families: pointwise gather scatter scatter_bins transpose
+ * Families: pointwise gather scatter scatter_bins transpose nest_lanes
  * Source: a Xeon with two cores, November 2025 and 2026 (data/results/sweeps.md) */
 #ifndef MD_FAMILY_HOST_POINT_SWEEP_FIT_H
 #define MD_FAMILY_HOST_POINT_SWEEP_FIT_H
@@ -14,6 +14,9 @@ MD_FIT(ROW_CYCLES, 12)
 MD_FIT(ACCESS_CYCLES, 2)
 MD_FIT(TAIL_CYCLES, 12)
 MD_FIT(VECTOR_CYCLES, 2)
+
+/* Cycles of a vector's step in a loop over reduced indices: its guard, its loads, what they are multiplied by. */
+MD_FIT(STEP_CYCLES, 3)
 
 /* Bytes that move besides, relative to the stored ones: lines that are read before they are written; results that
  * would have fitted the cache, but were stored around it. */

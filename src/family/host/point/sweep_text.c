@@ -12,6 +12,7 @@ typedef struct writer {
     const md_st_stage *stage;
     int32_t n_flat, n_outer; /* indices merged into the lane axis, itself included; indices of the outer loop */
     md_strbuf prologue, body, lead;
+    md_strbuf group_prologue, group; /* the same for all results of a group */
     md_cg *cg;
     const char *condition; /* points where it is false are skipped; NULL: none */
 } writer;
@@ -34,11 +35,24 @@ static md_status print_body(writer *w)
     return md_cg_status(w->cg);
 }
 
+/* The statements for one vector of each result of a group: all reductions, then result after result. */
+static md_status print_group(writer *w)
+{
+    const md_st_store *store = &w->stage->store[0];
+    bool is_uniform = false;
+    md_cg_begin(w->cg, &w->group);
+    md_cg_hoist(w->cg, &w->group_prologue);
+    md_cg_begin_group(w->cg, store->value);
+    const char *value = md_cg_value(w->cg, store->value, &is_uniform);
+    md_cg_store(w->cg, store, value, is_uniform);
+    md_cg_end_group(w->cg);
+    return md_cg_status(w->cg);
+}
+
 /* The loop over the lanes of one outer point. A first or last part of fewer than MD_VECTOR_LANES lanes runs the same
  * text with a variable count. */
-static void print_lanes(md_strbuf *out, const writer *w)
+static void print_lanes(md_strbuf *out, const writer *w, const char *body)
 {
-    const char *body = md_strbuf_text(&w->body);
     int32_t x = w->stage->axis;
     if (x < 0) {
         md_strbuf_add(out, body);
@@ -63,6 +77,19 @@ static void print_lanes(md_strbuf *out, const writer *w)
     md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
 }
 
+/* Indices of the points: all of the outer loop, or those besides the index of groups. */
+static int32_t n_points(const writer *w)
+{
+    return w->n_outer - (w->sweep->n_group > 0);
+}
+
+static void print_groups(md_strbuf *out, const writer *w)
+{
+    char size[32];
+    md_strbuf_printf(out, "((%s + MD_GROUP - 1) / MD_GROUP) * ",
+                     md_cg_size(size, w->target->program, w->stage->outer[w->n_outer - 1]));
+}
+
 static void print_counts(md_strbuf *out, const writer *w)
 {
     const md_st_program *program = w->target->program;
@@ -72,7 +99,9 @@ static void print_counts(md_strbuf *out, const writer *w)
     if (w->stage->axis >= 0)
         lanes[n++] = w->stage->axis;
     md_strbuf_add(out, "MD_INLINE int64_t md_points(const md_params *p)\n{\n(void)p;\nreturn ");
-    md_cg_print_points(out, program, w->n_outer, w->stage->outer);
+    if (w->sweep->n_group > 0)
+        print_groups(out, w);
+    md_cg_print_points(out, program, n_points(w), w->stage->outer);
     md_strbuf_add(out, ";\n}\nMD_INLINE int64_t md_lanes(const md_params *p)\n{\n(void)p;\nreturn ");
     md_cg_print_points(out, program, n, lanes);
     md_strbuf_add(out, ";\n}\n");
@@ -102,11 +131,37 @@ static void print_sweep(md_strbuf *out, const writer *w)
     md_strbuf_add(out, md_strbuf_text(&w->prologue));
     if (w->condition)
         md_strbuf_printf(out, "if (%s) {\n", w->condition);
-    print_lanes(out, w);
+    print_lanes(out, w, md_strbuf_text(&w->body));
     md_strbuf_add(out, w->condition ? "}\n" : "");
     md_strbuf_add(out, "if (++point >= end) break;\n");
     md_cg_print_advance(out, program, w->n_outer, w->stage->outer);
     md_strbuf_add(out, "}\n}\n");
+}
+
+/* Points are groups; the last one of a row of groups may have fewer results, which are computed one by one. */
+static void print_grouped_sweep(md_strbuf *out, const writer *w)
+{
+    const md_st_program *program = w->target->program;
+    const int32_t y = w->stage->outer[w->n_outer - 1];
+    char size[32];
+    md_cg_size(size, program, y);
+    print_counts(out, w);
+    md_strbuf_printf(out,
+                     "/* Points [point, end), each a group; lanes [lane, lane_end) of each; neither is empty. */\n"
+                     "static void md_sweep(const md_params *params, int64_t point, int64_t end, int64_t lane, "
+                     "int64_t lane_end)\n"
+                     "{\nconst md_params own = *params, *const p = &own; /* no store changes it */\nconst int64_t "
+                     "groups = (%s + MD_GROUP - 1) / MD_GROUP;\n"
+                     "for (; point < end; point++) {\nconst int64_t at = point / groups, first = point %% groups * "
+                     "MD_GROUP;\n(void)at;\n",
+                     size);
+    md_cg_print_decode(out, program, n_points(w), w->stage->outer, "at");
+    md_strbuf_printf(out, "if (%s - first >= MD_GROUP) {\n%s", size, md_strbuf_text(&w->group_prologue));
+    print_lanes(out, w, md_strbuf_text(&w->group));
+    md_strbuf_printf(out, "continue;\n}\nfor (int64_t x%" PRId32 " = first; x%" PRId32 " < %s; x%" PRId32 "++) {\n%s",
+                     y, y, size, y, md_strbuf_text(&w->prologue));
+    print_lanes(out, w, md_strbuf_text(&w->body));
+    md_strbuf_add(out, "}\n}\n}\n");
 }
 
 /* Elements of contiguous tensors that are one axis are looked up in a table, unless lanes are bytes anyway. */
@@ -125,11 +180,13 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
 {
     md_strbuf defines = {0}, expr = {0};
     md_strbuf_printf(&defines, "#define MD_VL %" PRId32 "\n#define MD_BLOCK_POINTS %d\n", md_cg_width(w->target->facts),
-                     (int)MD_FA_BLOCK_POINTS);
+                     (int)md_fa_sweep_block(w->sweep));
     if (w->sweep->is_streaming)
         md_strbuf_add(&defines, "#define MD_STREAMING 1\n");
     if (w->sweep->is_owned)
         md_strbuf_add(&defines, "#define MD_OWNED 1\n");
+    if (w->sweep->n_group > 0)
+        md_strbuf_printf(&defines, "#define MD_GROUP %" PRId32 "\n", w->sweep->n_group);
     if (w->sweep->is_cyclic)
         md_strbuf_printf(&defines, "#define MD_CYCLE %d\n", (int)MD_FA_CYCLE);
     print_table(&defines, w);
@@ -137,7 +194,10 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
     md_cg_print_params(&expr, launch->param, launch->n_params);
     if (w->sweep->is_binned)
         w->sweep->print(&defines, &expr, w->target, w->sweep->is_split, 1);
-    print_sweep(&expr, w);
+    if (w->sweep->n_group > 0)
+        print_grouped_sweep(&expr, w);
+    else
+        print_sweep(&expr, w);
     return md_fa_end_launch(MD_OK, launch, MD_DEV_HOST, w->sweep->source, &defines, &expr);
 }
 
@@ -154,6 +214,9 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
                              .is_cyclic = sweep->is_cyclic,
                              .is_owned = sweep->is_owned,
                              .is_binned = sweep->is_binned,
+                             .fuses = sweep->fuses,
+                             .n_grouped = sweep->n_group,
+                             .grouped = sweep->n_group > 0 ? w.stage->outer[w.stage->n_outer - 1] : -1,
                              .bytes = md_fa_sweep_bytes(target, sweep)};
     uint32_t tensors = 0;
     if (sweep->is_cyclic)
@@ -171,7 +234,10 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
         launch->param[launch->n_params++] = sweep->extra[i];
     if (status == MD_OK)
         status = print_body(&w);
-    if (status == MD_OK && (w.body.failed || w.prologue.failed || w.lead.failed))
+    if (status == MD_OK && sweep->n_group > 0)
+        status = print_group(&w);
+    if (status == MD_OK &&
+        (w.body.failed || w.prologue.failed || w.lead.failed || w.group.failed || w.group_prologue.failed))
         status = md_fail_memory();
     if (status == MD_OK)
         status = assemble(launch, &w);
@@ -179,6 +245,8 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
     md_strbuf_finish(&w.body);
     md_strbuf_finish(&w.prologue);
     md_strbuf_finish(&w.lead);
+    md_strbuf_finish(&w.group);
+    md_strbuf_finish(&w.group_prologue);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
