@@ -10,9 +10,22 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* The time of day of this program, which is_ahead makes an hour too late. */
+static _Atomic bool is_ahead;
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    const int failed = (int)syscall(SYS_clock_gettime, clock, out);
+    if (!failed && clock == CLOCK_REALTIME && atomic_load(&is_ahead))
+        out->tv_sec += 3600;
+    return failed;
+}
 
 static void add_one(void *context)
 {
@@ -201,6 +214,24 @@ static void jobs_come_after_a_while(void **state)
     assert_int_equal(atomic_load(&count), 3);
 }
 
+/* A time of day that is set back by an hour, between reading it and waiting, delays no job. */
+static void clocks_may_be_set_back(void **state)
+{
+    (void)state;
+    enum { PAUSE_NS = 1000000, N_PAUSES = 20000 };
+    md_pool *pool = NULL;
+    _Atomic int count = 0;
+    assert_ok(md_pool_create(&pool, 1));
+    md_jobs_expect_later(md_pool_jobs(pool));
+    atomic_store(&is_ahead, true);
+    assert_true(md_jobs_submit_after(md_pool_jobs(pool), 20000000, add_one, &count));
+    for (int i = 0; i < N_PAUSES && atomic_load(&count) == 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    atomic_store(&is_ahead, false);
+    assert_int_equal(atomic_load(&count), 1);
+    md_pool_destroy(&pool);
+}
+
 /* A caller that is pinned to one processor shares it with no background thread. */
 static void note_processors(void *context)
 {
@@ -230,13 +261,22 @@ static void jobs_run_where_the_pool_was_made(void **state)
 }
 
 typedef struct slow {
-    int to; /* a pipe: '<' when it begins, '>' when it ends */
+    int to; /* a pipe: '<' when it begins, '>' when it ends, which is a while after exit() began */
 } slow;
+
+static _Atomic bool has_exit_begun;
+
+static void note_exit(void)
+{
+    atomic_store(&has_exit_begun, true);
+}
 
 static void run_slowly(void *context)
 {
     const slow *s = context;
     (void)!write(s->to, "<", 1);
+    while (!atomic_load(&has_exit_begun))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     (void)!write(s->to, ">", 1);
 }
@@ -256,6 +296,7 @@ static void exit_waits_for_running_jobs(void **state)
             struct pollfd begun = {.fd = end[0], .events = POLLIN};
             alarm(20);
             md_jobs_rest_at_exit();
+            atexit(note_exit); /* called before that */
             if (md_pool_create(&pool, 1) != MD_OK)
                 _exit(1);
             md_jobs_expect_later(md_pool_jobs(pool));
@@ -297,6 +338,7 @@ int main(void)
         cmocka_unit_test(hastened_jobs_run_first),
         cmocka_unit_test(later_jobs_run_elsewhere),
         cmocka_unit_test(jobs_come_after_a_while),
+        cmocka_unit_test(clocks_may_be_set_back),
         cmocka_unit_test(exit_waits_for_running_jobs),
         cmocka_unit_test(jobs_run_where_the_pool_was_made),
         cmocka_unit_test(later_jobs_need_no_expectation),

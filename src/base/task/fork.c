@@ -50,11 +50,21 @@ static void release(void *user, const void *key, size_t n_bytes, void *value)
     e->is_held = false;
 }
 
+/* Waits with a limit go by the monotonic clock: the other one may be set back by hours. */
+static void make_cond(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes); /* cannot fail on Linux, nor can the next two */
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 static void renew_in_child(void *user, const void *key, size_t n_bytes, void *value)
 {
     entry *e = value;
     if (e->is.kind == COND)
-        pthread_cond_init(e->is.object, NULL);
+        make_cond(e->is.object);
     else if (e->is.kind == MUTEX && !e->is_held)
         pthread_mutex_init(e->is.object, NULL);
     release(user, key, n_bytes, value);
@@ -138,7 +148,7 @@ static void remove_entry(kind what, void *object)
 
 void md_mutex_init(pthread_mutex_t *mutex)
 {
-    pthread_mutex_init(mutex, NULL); /* cannot fail with default attributes on Linux; nor can a condition's */
+    pthread_mutex_init(mutex, NULL); /* cannot fail with default attributes on Linux */
     add(MUTEX, mutex, NULL);
 }
 
@@ -150,7 +160,7 @@ void md_mutex_finish(pthread_mutex_t *mutex)
 
 void md_cond_init(pthread_cond_t *cond)
 {
-    pthread_cond_init(cond, NULL);
+    make_cond(cond);
     add(COND, cond, NULL);
 }
 

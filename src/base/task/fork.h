@@ -6,8 +6,8 @@
 #define MD_BASE_TASK_FORK_H
 #include <pthread.h>
 
-/* Like pthread_*_init and _destroy, and registered between them. (If memory is short they are not registered: then a
- * fork is safe only while no other thread holds the lock.) */
+/* Like pthread_*_init and _destroy, and registered between them. A condition's waits end by CLOCK_MONOTONIC. (If memory
+ * is short they are not registered: then a fork is safe only while no other thread holds the lock.) */
 void md_mutex_init(pthread_mutex_t *mutex);
 void md_mutex_finish(pthread_mutex_t *mutex);
 void md_cond_init(pthread_cond_t *cond);

@@ -234,7 +234,7 @@ static void wait_for_later(md_jobs *jobs, int64_t ns)
 {
     enum { SECOND = 1000000000 };
     struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_nsec += ns;
     end.tv_sec += end.tv_nsec / SECOND;
     end.tv_nsec %= SECOND;
