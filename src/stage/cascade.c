@@ -60,6 +60,12 @@ static bool is_narrowing(const md_fx_node *node)
 
 static const md_fx_node *part_of(splitter *s, const md_fx_node *node);
 
+static const md_fx_node *made(splitter *s, const md_fx_node *node)
+{
+    (void)md_st_made(s->maker, node);
+    return node;
+}
+
 /* A factor without what leaves it; NULL: nothing is left. */
 static const md_fx_node *rest_of(splitter *s, const md_st_factor *factor)
 {
@@ -77,7 +83,7 @@ static const md_fx_node *rest_of(splitter *s, const md_st_factor *factor)
         const md_fx_node *inside = part_of(s, factor->node->arg[0]);
         if (inside == factor->node->arg[0])
             return factor->node;
-        return inside != NULL ? md_fx_cast(s->maker->arena, inside, factor->node->to) : NULL;
+        return inside != NULL ? made(s, md_fx_cast(s->maker->arena, inside, factor->node->to)) : NULL;
     }
     s->has_failed = true;
     return NULL;
@@ -94,15 +100,14 @@ static const md_fx_node *part_of(splitter *s, const md_fx_node *node)
         left.node = rest_of(s, &f.factor[i]);
         is_whole &= left.node == f.factor[i].node;
         if (left.node)
-            acc = md_st_times(s->maker->arena, acc, &left, f.type);
+            acc = md_st_times(s->maker, acc, &left, f.type);
     }
     if (is_whole)
         return node;
-    if (acc && f.is_negative)
-        acc = md_fx_op1(s->maker->arena, MD_FX_NEG, acc);
-    else if (f.is_negative)
-        acc = md_fx_real(s->maker->arena, -1.0, f.type);
-    return acc;
+    if (!f.is_negative)
+        return acc;
+    md_arena *a = s->maker->arena;
+    return made(s, acc ? md_fx_op1(a, MD_FX_NEG, acc) : md_fx_real(a, -1.0, f.type));
 }
 
 bool md_st_cascade_of(md_st_cascade *out, md_st_maker *m, const md_fx_node *body, const md_st_cascade_rules *rules)

@@ -128,8 +128,10 @@ static void group(md_st_chain_builder *b)
 static void set_score(md_st_chain_builder *b)
 {
     md_st_chain *c = b->chain;
-    if (!c->has_maximum)
+    if (!c->has_maximum) {
         c->score = c->open = md_fx_ref(b->maker->arena, MD_ST_REF_X, MD_F32);
+        (void)md_st_made(b->maker, c->score);
+    }
     c->n_guards = b->guards.n;
     c->is_bounded = true;
     for (int32_t i = 0; i < b->guards.n; i++) {

@@ -24,7 +24,6 @@ static const md_fx_node *fail(extractor *e, const md_fx_node *node)
 /* Deals the factors of sum[depth](Q * K): those of the axis are K's; those without depth leave the sum. */
 static bool deal(extractor *e, md_st_factors *left, const md_fx_node *sum)
 {
-    md_arena *a = e->maker->arena;
     md_st_factors f;
     const md_fx_node *side[2] = {NULL, NULL};
     md_st_factors_of(&f, sum->arg[0]);
@@ -38,7 +37,7 @@ static bool deal(extractor *e, md_st_factors *left, const md_fx_node *sum)
                 left->factor[left->n++] = f.factor[i];
             int k = md_fx_uses_index(f.factor[i].node, e->frame->axis);
             if (is_inside)
-                side[k] = md_st_times(a, side[k], &f.factor[i], f.type);
+                side[k] = md_st_times(e->maker, side[k], &f.factor[i], f.type);
         }
     for (int k = 0; k < 2; k++)
         for (int32_t i = 0; i < sum->n_bound; i++)
@@ -72,8 +71,8 @@ static bool set_product(extractor *e, const md_fx_node *sum)
     for (int32_t i = 0; i < sum->n_bound; i++)
         e->chain->depth[i] = sum->bound[i];
     e->x = md_fx_ref(a, MD_ST_REF_X, MD_F32);
-    for (int32_t i = 0; i < left.n; i++)
-        e->x = md_st_times(a, e->x, &left.factor[i], left.type);
+    for (int32_t i = 0; i < left.n && e->x; i++)
+        e->x = md_st_times(e->maker, e->x, &left.factor[i], left.type);
     if (left.is_negative && e->x)
         e->x = md_fx_op1(a, MD_FX_NEG, e->x);
     return md_st_made(e->maker, e->x);
@@ -151,7 +150,7 @@ static const md_fx_node *with_outer(extractor *e, int32_t ref, const md_st_casca
     if (c->outer.n == 0)
         return result;
     for (int32_t i = 0; i < c->outer.n && result != NULL; i++)
-        result = md_st_times(e->maker->arena, result, &c->outer.factor[i], c->outer.type);
+        result = md_st_times(e->maker, result, &c->outer.factor[i], c->outer.type);
     return md_st_unless_empty(e->maker, e->frame->axis_dim, result);
 }
 
@@ -165,7 +164,7 @@ static const md_fx_node *maximum_of(extractor *e, const md_fx_node *node, const 
         (void)md_st_take_guards(e->maker, e->guards, body);
         chain->score = body;
         chain->open = md_st_drop_guards(e->maker, e->guards, body);
-        chain->has_maximum = chain->open != NULL;
+        chain->has_maximum = md_st_made(e->maker, chain->open);
     }
     return md_fx_ref(e->maker->arena, MD_ST_REF_MAXIMUM, MD_F32);
 }
@@ -190,7 +189,6 @@ static const md_fx_node *term_of(extractor *e, const md_fx_node *node, const md_
 /* The weights times the values: factors with columns are the value. */
 static const md_fx_node *value_of(extractor *e, const md_fx_node *node, const md_fx_node *body)
 {
-    md_arena *a = e->maker->arena;
     md_st_factors f;
     md_st_cascade c;
     const md_fx_node *weight = NULL, *value = NULL;
@@ -199,10 +197,12 @@ static const md_fx_node *value_of(extractor *e, const md_fx_node *node, const md
         for (int32_t i = 0; i < f.n; i++) {
             bool is_value = md_fx_uses_any_index(f.factor[i].node, e->frame->n_columns, e->frame->columns);
             if (f.factor[i].is_divisor == (pass == 1))
-                *(is_value ? &value : &weight) = md_st_times(a, is_value ? value : weight, &f.factor[i], f.type);
+                *(is_value ? &value : &weight) = md_st_times(e->maker, is_value ? value : weight, &f.factor[i], f.type);
         }
-    if (f.is_negative && weight)
-        weight = md_fx_op1(a, MD_FX_NEG, weight);
+    if (f.is_negative && weight) {
+        weight = md_fx_op1(e->maker->arena, MD_FX_NEG, weight);
+        (void)md_st_made(e->maker, weight);
+    }
     if (!weight || !value || md_fx_has_kind(value, MD_FX_REF) || !split_body(e, &c, weight))
         return fail(e, node);
     weight = over_e(e, &c);

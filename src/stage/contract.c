@@ -149,8 +149,8 @@ static const md_fx_node *product_of(contraction *c, int32_t place, const md_fx_n
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < c->list.n; i++)
             if (c->place[i] == place && c->list.factor[i].is_divisor == (pass == 1)) {
-                acc = md_st_times(c->to->formula->arena, acc, &c->list.factor[i], c->list.type);
-                if (!md_st_made(c->to->maker, acc))
+                acc = md_st_times(c->to->maker, acc, &c->list.factor[i], c->list.type);
+                if (!acc)
                     return NULL;
             }
     return acc;

@@ -43,11 +43,13 @@ void md_st_factors_of(md_st_factors *out, const md_fx_node *node)
         *out = (md_st_factors){.type = node->type, .n = 1, .factor = {{.node = node}}};
 }
 
-const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_st_factor *factor, md_dtype type)
+const md_fx_node *md_st_times(md_st_maker *m, const md_fx_node *acc, const md_st_factor *factor, md_dtype type)
 {
     if (!acc && !factor->is_divisor)
         return factor->node;
     if (!acc)
-        acc = md_dtype_is_real(type) ? md_fx_real(arena, 1.0, type) : md_fx_integer(arena, 1);
-    return md_fx_op2(arena, factor->is_divisor ? MD_FX_DIV : MD_FX_MUL, acc, factor->node);
+        acc = md_dtype_is_real(type) ? md_fx_real(m->arena, 1.0, type) : md_fx_integer(m->arena, 1);
+    acc = md_fx_op2(m->arena, factor->is_divisor ? MD_FX_DIV : MD_FX_MUL, acc, factor->node);
+    (void)md_st_made(m, acc);
+    return acc;
 }

@@ -115,8 +115,8 @@ typedef struct md_st_factors {
 
 /** Takes MUL, DIV, NEG and conversions that change nothing apart. One factor, the node itself, where that overflows. */
 void md_st_factors_of(md_st_factors *out, const md_fx_node *node);
-/** acc * factor, acc / factor; acc NULL means 1. */
-const md_fx_node *md_st_times(md_arena *arena, const md_fx_node *acc, const md_st_factor *factor, md_dtype type);
+/** acc * factor, acc / factor; acc NULL means 1. NULL where memory is short, which the maker remembers. */
+const md_fx_node *md_st_times(md_st_maker *m, const md_fx_node *acc, const md_st_factor *factor, md_dtype type);
 
 /* ---- lower.c ---- */
 

@@ -167,8 +167,8 @@ static bool build_side(md_st_maker *m, split *s, int side)
         for (int32_t i = 0; i < s->list.n; i++) {
             if (s->side[i] != side || s->list.factor[i].is_divisor != (pass == 1))
                 continue;
-            acc = md_st_times(m->arena, acc, &s->list.factor[i], s->list.type);
-            if (!md_st_made(m, acc))
+            acc = md_st_times(m, acc, &s->list.factor[i], s->list.type);
+            if (!acc)
                 return false;
         }
     s->expr[side] = acc;
@@ -254,7 +254,7 @@ static const md_fx_node *with_bounds(md_st_maker *m, const md_fx_node *reduce, c
         if (!md_st_made(m, index[i]))
             return NULL;
     }
-    if (!md_st_made(m, copy) || !arg)
+    if (!md_st_made(m, copy) || !md_st_made(m, arg ? copy : NULL))
         return NULL;
     *copy = *reduce;
     arg[0] = md_fx_substitute(m->arena, reduce->arg[0], reduce->n_bound, reduce->bound, index);
@@ -285,9 +285,9 @@ static bool go_together(const md_st_maker *m, const split *p, const split *q)
 static const md_fx_node *result_of(md_st_maker *m, const split *s, int32_t p, md_dtype type)
 {
     const md_fx_node *result = md_st_convert(m->arena, md_fx_ref(m->arena, p, type), s->list.type);
-    for (int32_t i = 0; i < s->list.n; i++)
+    for (int32_t i = 0; i < s->list.n && md_st_made(m, result); i++)
         if (s->side[i] == -2)
-            result = md_st_times(m->arena, result, &s->list.factor[i], s->list.type);
+            result = md_st_times(m, result, &s->list.factor[i], s->list.type);
     if (s->list.is_negative)
         result = md_fx_op1(m->arena, MD_FX_NEG, result);
     (void)md_st_made(m, result);

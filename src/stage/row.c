@@ -181,7 +181,6 @@ static bool is_hoisted(const extractor *e, const md_fx_node *factor)
 
 static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, const md_fx_node *body)
 {
-    md_arena *a = e->maker->arena;
     md_st_factors f;
     const md_fx_node *inside = NULL;
     int32_t n_hoisted = 0;
@@ -192,15 +191,15 @@ static const md_fx_node *sum_reference(extractor *e, const md_fx_node *reduce, c
         return reference_to(e, reduce, body);
     for (int32_t i = 0; i < f.n; i++)
         if (!is_hoisted(e, f.factor[i].node))
-            inside = md_st_times(a, inside, &f.factor[i], f.type);
-    if (f.is_negative)
-        inside = md_fx_op1(a, MD_FX_NEG, inside);
+            inside = md_st_times(e->maker, inside, &f.factor[i], f.type);
+    if (f.is_negative && inside)
+        inside = md_fx_op1(e->maker->arena, MD_FX_NEG, inside);
     if (!inside)
         return NULL;
     const md_fx_node *result = reference_to(e, reduce, inside);
-    for (int32_t i = 0; i < f.n; i++)
+    for (int32_t i = 0; i < f.n && md_st_made(e->maker, result); i++)
         if (is_hoisted(e, f.factor[i].node))
-            result = md_st_times(a, result, &f.factor[i], f.type);
+            result = md_st_times(e->maker, result, &f.factor[i], f.type);
     return md_st_unless_empty(e->maker, e->maker->formula->index[e->frame->axis].dim, result);
 }
 

@@ -14,6 +14,7 @@ static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so unle
 static _Atomic int is_once;
 static _Atomic int happened;
 static _Atomic size_t bytes;
+static _Atomic int counts_arenas;
 
 void fault_after(int64_t n)
 {
@@ -28,6 +29,11 @@ void fault_once(int64_t n)
     fault_after(0);
     atomic_store(&is_once, 1);
     atomic_store(&left, n);
+}
+
+void fault_in_arenas(int counts)
+{
+    atomic_store(&counts_arenas, counts);
 }
 
 int fault_happened(void)
@@ -57,6 +63,7 @@ void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t alignment, size_t n);
 void __real_free(void *p);
+__attribute__((weak)) void *__real_md_arena_alloc(void *arena, size_t n); /* some programs lack it */
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
@@ -64,6 +71,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t n);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t n);
 void __wrap_free(void *p);
+void *__wrap_md_arena_alloc(void *arena, size_t n);
 
 /* ---- Fences: what follows an allocation keeps a pattern, and at the very end its length */
 
@@ -164,4 +172,9 @@ void __wrap_free(void *p)
 {
     check_fence(p);
     __real_free(p);
+}
+
+void *__wrap_md_arena_alloc(void *arena, size_t n)
+{
+    return atomic_load(&counts_arenas) && is_refused(0) ? NULL : __real_md_arena_alloc(arena, n);
 }

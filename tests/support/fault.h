@@ -17,6 +17,8 @@ static inline void fault_at(int64_t n, int is_once)
     else
         fault_after(n);
 }
+/** Whether pieces of arenas (md_arena_alloc) count as allocations too; they do not at first. */
+void fault_in_arenas(int counts);
 /** Whether an allocation was refused since the last fault_after or fault_once. */
 int fault_happened(void);
 /** Bytes asked for since the last fault_after, without ends of strings. */
