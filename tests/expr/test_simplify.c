@@ -1,6 +1,8 @@
 /* What is folded, and what must not be. */
 #include "front_check.h"
 
+#include "expr/merge_dims.h"
+
 /* The value of Y as simplified, with X:f32, D:f64, N:i32, M:bool on hand, n = 4 static and j dynamic. */
 static void check(const char *value, const char *wanted)
 {
@@ -134,12 +136,91 @@ static void test_subscripts(void **state)
                        "size n=4; Y:f32[i] = X:f32[i * 4 + 2]; Z:f32[n] = V:f32[n]");
 }
 
+/* What dims that stand side by side become, and how many axes each axis of a tensor is made of. NULL: nothing
+ * changes. */
+static const struct {
+    const char *formula, *wanted, *axes;
+} merged[] = {
+    {"Y[i] = sum[j,k](X[i,j,k])", "Y:f32[i] = sum[j](X:f32[i,j])", "1 12 "},
+    {"Y[i] = sum[j,k,l](X[i,j,k,l])", "Y:f32[i] = sum[j](X:f32[i,j])", "1 13 "},
+    {"Y[i] = sum[k,j](X[i,j,k])", "Y:f32[i] = sum[j](X:f32[i,j])", "1 12 "},
+    {"Y[i] = sum[j](X[i,j])", NULL, NULL},
+    {"Y[] = max[i,j](X[i,j])", "Y:f32[] = max[i](X:f32[i])", " 2 "},
+    {"Y[i] = mean[j,k](X[i,j,k])", "Y:f32[i] = sum[j](X:f32[i,j]) / f32(size(j))", "1 12 "},
+    {"Y[i] = sum[j,k](X[i,j,k] * W[j,k])", "Y:f32[i] = sum[j](X:f32[i,j] * W:f32[j])", "1 12 2 "},
+    {"Y[i] = sum[j,k](X[i,j,k] * W[k,j])", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k] * W[j])", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k] * W[k])", NULL, NULL},
+    {"Y[i,j] = sum[k,l](A[i,k,l] * B[j,k,l])", "Y:f32[i,j] = sum[k](A:f32[i,k] * B:f32[j,k])", "11 12 12 "},
+    {"Y[i,j,k] = X[i,j,k] - max[l,m](X[i,l,m])", "Y:f32[i,j] = X:f32[i,j] - max[l](X[i,l])", "12 12 "},
+    {"Y[i,j,k] = X[i,j,k] / sum[j,k](X[i,j,k])", "Y:f32[i,j] = X:f32[i,j] / sum[j](X[i,j])", "12 12 "},
+    {"Y[i,k,j] = X[i,j,k] - max[l,m](X[i,l,m])", NULL, NULL},
+    {"Y[i] = argmax[j,k](X[i,j,k])", "Y:i64[i] = argmax[j](X:f32[i,j])", "1 12 "},
+    {"Y[i] = argmax[k,j](X[i,j,k])", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k] * size(j))", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k]) / (size(j) * size(k))", "Y:f32[i] = sum[j](X:f32[i,j]) / f32(size(j))", "1 12 "},
+    {"Y[i] = sum[j,k](X[i,j,k]) / (size(j) * size(j))", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k] * j)", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k] * k)", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k] * size(k))", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,k]) / (size(k) * size(j))", "Y:f32[i] = sum[j](X:f32[i,j]) / f32(size(j))", "1 12 "},
+    {"Y[i] = sum[j,k](X[i,j + 1,k])", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,j,2 * k])", NULL, NULL},
+    {"Y[i] = sum[j,k](X[i,k,k] * W[j])", NULL, NULL},
+    {"Y[i] = sum[j,k](E[ids[i],j,k])", NULL, NULL},
+    {"Y[i] = sum[j,k](E[ids[j],k])", NULL, NULL},
+    {"G[ids[i]] += sum[j,k](X[i,j,k])", NULL, NULL},
+    {"size j=4, k=8; Y[i] = sum[j,k](X[i,j,k])", "size j=32; Y:f32[i] = sum[j](X:f32[i,j])", "1 12 "},
+    {"size j=4; Y[i] = sum[j,k](X[i,j,k])", "Y:f32[i] = sum[j](X:f32[i,j])", "1 12 "},
+    {"Y[i] = cumsum[i](sum[j,k](X[i,j,k]))", "Y:f32[i] = cumsum[i](sum[j](X:f32[i,j]))", "1 12 "},
+    {"Y[i] = sum[j,k](X[j,k] * W[j,k]) + b[i]", "Y:f32[i] = sum[j](X:f32[j] * W:f32[j]) + b:f32[i]", "1 2 2 1 "},
+    {"Y[] = sum[i,j](X[i,j]); Z[] = sum[i,j](X[j,i])", NULL, NULL},
+    {"Y[] = sum[i,j](X[i,j]); Z[i] = sum[j](X[i,j])", NULL, NULL},
+    {"let t[i,j,k] = X[i,j,k] * 2; Y[i] = sum[j,k](t[i,j,k])", "let t[i,j] = X:f32[i,j] * 2; Y:f32[i] = sum[j](t[i,j])",
+     "12 12 1 "},
+    {"Y[i] = sum[j,k](X[i,j,k] * X[i,k,j])", NULL, NULL},
+    {"Y[i] = sum[j,k](where(j < k, X[i,j,k], 0))", NULL, NULL},
+    {"Y[i,j,k] = sum[l,m](A[i,l,m] * A[j,l,m] * A[k,l,m])", "Y:f32[i,j,k] = sum[l](A:f32[i,l] * A[j,l] * A[k,l])",
+     "111 12 "},
+    {"Y[i] = sum[j,k](X[j,k,i])", "Y:f32[i] = sum[j](X:f32[j,i])", "1 21 "},
+    {"Y[i,j] = sum[k,l](X[i,j,k,l] * W[l])", NULL, NULL},
+    {"Y[i,j] = X[i,j] + max[i,j](X[i,j])", "Y:f32[i] = X:f32[i] + max[i](X[i])", "2 2 "},
+};
+
+static void test_merged(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof merged / sizeof *merged; ++i) {
+        md_fx_formula *f = front_make(merged[i].formula, NULL);
+        char *const before = front_print(f), axes[64] = "";
+        md_fx_merged_dims dims;
+        assert_ok(md_fx_merge_dims(&dims, f));
+        for (int32_t t = 0, n = 0; t < f->n_tensors; t++) {
+            assert_int_equal(dims.rank[t], f->tensor[t].rank);
+            for (int32_t a = 0; a < dims.rank[t]; a++)
+                axes[n++] = (char)('0' + dims.count[t][a]);
+            axes[n++] = ' ';
+        }
+        char *const after = front_print(f);
+        if (strcmp(after, merged[i].wanted ? merged[i].wanted : before) != 0 ||
+            (merged[i].wanted ? strcmp(axes, merged[i].axes) != 0 : dims.n_pairs != 0))
+            fail_msg("%s\nbecomes %s, axes %s", merged[i].formula, after, axes);
+        if (dims.n_pairs == 0)
+            for (int32_t d = 0; d < f->n_dims; d++)
+                assert_int_equal(dims.root[d], d);
+        free(before);
+        free(after);
+        md_fx_formula_destroy(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_folded),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_subscripts),
+        cmocka_unit_test(test_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
