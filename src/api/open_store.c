@@ -297,6 +297,10 @@ void md_api_set_rates(md_context *c)
     md_dev_host_rates known, now;
     if (c->dev->facts.kind != MD_DEV_HOST || c->dev->facts.memory_gbps > 0)
         return;
+    if (md_dev_host_given_rates(&now)) { /* they may not be this machine's: the store keeps its own */
+        md_dev_host_set_rates(c->dev, &now);
+        return;
+    }
     const bool is_known = find_rates(&known, c), is_sure = is_known && md_dev_host_are_sure(&known);
     const bool has_library = is_known && (known.library_us[0] > 0 || !c->dev->facts.has_blas);
     md_dev_host_set_rates(c->dev, is_sure ? &known : NULL);

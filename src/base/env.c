@@ -11,7 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-typedef enum variable_kind { TEXT, FOLDER, WORD, INT32, INT64 } variable_kind;
+typedef enum variable_kind { TEXT, FOLDER, WORD, INT32, INT64, RATES } variable_kind;
 
 typedef struct variable {
     const char *name;
@@ -46,6 +46,11 @@ static const variable variables[] = {
     {"MD_CPU", "x86-64|avx2|avx512",
      "kernels of the host use no wider instructions than these; default: all that the processor has", WORD, AT(cpu),
      MD_ENV_X86_64, 0},
+    {"MD_RATES", "five whole numbers of at least 1, separated by commas",
+     "rates of the host device, which are measured and stored otherwise: MB/s of a copy by all threads and by one, "
+     "MB/s "
+     "of one in its cache, MFLOP/s of all, and ns of a launch; for tests, and for equal choices on unequal machines",
+     RATES, AT(rates), 1, 1000000000},
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
     {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",
      "statistics, written when the context is destroyed, at exit, and at SIGTERM where the program does nothing at it; "
@@ -122,13 +127,32 @@ static int64_t find_word(const char *words, const char *value)
     }
 }
 
-static bool parse_number(int64_t *out, const variable *v, const char *value)
+static bool parse_word(int64_t *out, const variable *v, const char *value)
 {
-    char *end = NULL;
-    errno = 0;
-    long long n = strtoll(value, &end, 10);
-    *out = n;
-    return errno == 0 && end != value && *end == 0 && n >= v->low && n <= v->high;
+    const int64_t place = find_word(v->values, value);
+    *out = v->low + place;
+    return place >= 0;
+}
+
+static int32_t count_numbers(const variable *v)
+{
+    return v->kind == RATES ? MD_ENV_RATES : 1;
+}
+
+/* Numbers separated by commas. */
+static bool parse_numbers(int64_t *out, const variable *v, const char *value)
+{
+    bool is_good = true;
+    const int32_t n = count_numbers(v);
+    for (int32_t i = 0; i < n && is_good; i++) {
+        char *end = NULL;
+        errno = 0;
+        const long long number = strtoll(value, &end, 10);
+        is_good = errno == 0 && end != value && *end == (i + 1 < n ? ',' : 0) && number >= v->low && number <= v->high;
+        out[i] = number;
+        value = end + 1;
+    }
+    return is_good;
 }
 
 /* WORD fields are enums and int32_t, both as wide as int here. */
@@ -141,23 +165,14 @@ static md_status set_field(md_env *env, const variable *v, const char *value)
         memcpy(field, &value, sizeof value);
         return MD_OK;
     }
-    int64_t number = 0;
-    bool is_good = false;
-    if (v->kind == WORD) {
-        int64_t place = find_word(v->values, value);
-        is_good = place >= 0;
-        number = v->low + place;
-    } else {
-        is_good = parse_number(&number, v, value);
-    }
-    if (!is_good)
+    int64_t number[MD_ENV_RATES] = {0};
+    if (!(v->kind == WORD ? parse_word : parse_numbers)(number, v, value))
         return md_fail(MD_INVALID_ARGUMENT, "%s=%.200s is not allowed; it takes %s", v->name, value, v->values);
-    if (v->kind == INT64) {
-        memcpy(field, &number, sizeof number);
-    } else {
-        int32_t narrow = (int32_t)number;
+    const int32_t narrow = (int32_t)number[0];
+    if (v->kind == INT64 || v->kind == RATES)
+        memcpy(field, number, (size_t)count_numbers(v) * sizeof number[0]);
+    else
         memcpy(field, &narrow, sizeof narrow);
-    }
     return MD_OK;
 }
 
@@ -288,14 +303,29 @@ void md_env_child_finish(md_env_child *child)
     *child = (md_env_child){0};
 }
 
+/* Sets the field at `offset` alone; false if its variable is unset or wrong. */
+static bool read_one(md_env *env, size_t offset)
+{
+    for (int32_t i = 0; i < MD_COUNT(variables); i++) {
+        const char *value = variables[i].offset == offset ? secure_getenv(variables[i].name) : NULL;
+        if (value && value[0])
+            return set_field(env, &variables[i], value) == MD_OK;
+    }
+    return false;
+}
+
 md_env_cpu md_env_widest(void)
 {
     md_env env = {0};
-    const char *value = secure_getenv("MD_CPU");
-    for (int32_t i = 0; value && value[0] && i < MD_COUNT(variables); i++)
-        if (variables[i].offset == AT(cpu) && set_field(&env, &variables[i], value) == MD_OK)
-            return env.cpu;
-    return 0;
+    return read_one(&env, AT(cpu)) ? env.cpu : 0;
+}
+
+bool md_env_rates(int64_t out[MD_ENV_RATES])
+{
+    md_env env = {0};
+    const bool are_given = read_one(&env, AT(rates));
+    memcpy(out, env.rates, sizeof env.rates);
+    return are_given;
 }
 
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning)

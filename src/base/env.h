@@ -13,6 +13,8 @@ typedef enum md_env_idle_tune { MD_IDLE_TUNE_OFF = 1, MD_IDLE_TUNE_ON } md_env_i
 
 typedef enum md_env_cpu { MD_ENV_X86_64 = 1, MD_ENV_AVX2, MD_ENV_AVX512 } md_env_cpu;
 
+enum { MD_ENV_RATES = 5 };
+
 typedef struct md_env {
     const char *device; /* texts are NULL if unset, and valid while the process environment is unchanged */
     const char *hints;
@@ -33,6 +35,7 @@ typedef struct md_env {
     md_numeric numeric;
     int32_t threads; /* 0 if unset */
     md_env_cpu cpu; /* 0 if unset; md_cpu_detect asks md_env_widest */
+    int64_t rates[MD_ENV_RATES]; /* 0 if unset; the host device asks md_env_rates */
     int64_t max_shapes;
     int32_t max_variants; /* 0 if unset */
     md_log_level log; /* 0 if unset; MD_LOG_NONE: no messages at all */
@@ -58,6 +61,8 @@ bool md_env_cache_folder(char out[4096]);
 bool md_env_runtime_folder(char out[4096]);
 /** MD_CPU alone, for md_cpu_detect; 0 if it is unset or wrong (md_env_read refuses it). */
 md_env_cpu md_env_widest(void);
+/** MD_RATES alone, for the host device; false if it is unset or wrong. */
+bool md_env_rates(int64_t out[MD_ENV_RATES]);
 /** True in a process with rights that its caller may lack: a set-user-ID or set-group-ID program, or one with
  * capabilities. Its caller chose its environment, so none of it is believed, and no child process gets any of it. */
 bool md_env_is_privileged(void);

@@ -37,6 +37,7 @@ static void good_values_arrive(void **state)
     setenv("MD_NUMERIC", "batch_invariant", 1);
     setenv("MD_MAX_SHAPES", "12", 1);
     setenv("MD_THREADS", "3", 1);
+    setenv("MD_RATES", "1,20,300,4000,1000000000", 1);
     setenv("MD_CC", "clang", 1);
     setenv("MD_STATS", "-", 1);
     setenv("MD_LOG", "info", 1);
@@ -55,6 +56,10 @@ static void good_values_arrive(void **state)
     assert_int_equal(env.numeric, MD_NUMERIC_BATCH_INVARIANT);
     assert_int_equal(env.max_shapes, 12);
     assert_int_equal(env.threads, 3);
+    int64_t rates[MD_ENV_RATES] = {0};
+    assert_true(md_env_rates(rates));
+    assert_memory_equal(rates, ((int64_t[]){1, 20, 300, 4000, 1000000000}), sizeof rates);
+    assert_memory_equal(rates, env.rates, sizeof rates);
     assert_string_equal(env.cc, "clang");
     assert_string_equal(env.stats, "-");
     assert_int_equal(env.log, MD_LOG_INFO);
@@ -113,12 +118,20 @@ static void bad_values_are_named(void **state)
         {"MD_THREADS", " ", "MD_THREADS= "},
         {"MD_MAX_SHAPES", "99999999999999999999", "MD_MAX_SHAPES=9"},
         {"MD_VERIFY", "yes", "0 or 1"},
+        {"MD_RATES", "1,2,3,4", "MD_RATES=1,2,3,4 is not allowed; it takes five whole numbers"},
+        {"MD_RATES", "1,2,3,4,", "MD_RATES=1,2,3,4, is"},
+        {"MD_RATES", "1,2,3,4,5,6", "MD_RATES=1,2,3,4,5,6 is"},
+        {"MD_RATES", "1,2,0,4,5", "MD_RATES=1,2,0,4,5 is"},
+        {"MD_RATES", "1,2,3,4,1e9", "MD_RATES=1,2,3,4,1e9 is"},
+        {"MD_RATES", "1,2,3,4,1000000001", "five whole numbers"},
         {"MD_LOG", "loud", "error|warn|info|debug"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         md_env env;
+        int64_t rates[MD_ENV_RATES];
         setenv(cases[i].name, cases[i].value, 1);
         assert_fails(md_env_read(&env), MD_INVALID_ARGUMENT, cases[i].part);
+        assert_false(md_env_rates(rates));
         unsetenv(cases[i].name);
     }
 }

@@ -335,6 +335,7 @@ static void facts_fit_what_has_no_less(void **state)
 
 int main(void)
 {
+    unsetenv("MD_RATES"); /* measured */
 #define TEST(name) cmocka_unit_test_setup_teardown(name, host_setup, host_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_fit_what_has_no_less),

@@ -170,6 +170,7 @@ static void the_library_is_calibrated_where_tries_agree(void **state)
 
 int main(void)
 {
+    unsetenv("MD_RATES");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_those_of_each_width), cmocka_unit_test(rates_say_when_and_how_sure),
         cmocka_unit_test(load_and_age_make_them_unsure), cmocka_unit_test(the_library_is_calibrated_where_tries_agree)};

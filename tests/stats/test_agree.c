@@ -7,7 +7,7 @@
 #include <time.h>
 
 static const char FORMULA[] = "Y[i] = sum[j](X[i,j])";
-enum { COLUMNS = 8 };
+enum { COLUMNS = 8, FIRST_GATHER = 2 /* of md_agree; before it all wait for each other */ };
 
 /* What ranks do before they agree. */
 typedef struct script {
@@ -93,7 +93,8 @@ static void choose_otherwise(rank_world *w)
 static void open_world(rank_world *w, const ranks *r, const script *s)
 {
     md_op_options o = {.hints = "(i=16,j=8) (i=1024,j=8)"};
-    assert_ok(md_context_create(&w->context, &(md_context_options){.device = "host", .threads = 1}));
+    assert_ok(md_context_create(&w->context,
+                                &(md_context_options){.device = "host", .threads = 1, .select = MD_SELECT_MODEL}));
     char pin[128];
     if (r->rank == s->pinned[0] || r->rank == s->pinned[1]) {
         md_op *free_op = NULL;
@@ -122,23 +123,21 @@ static void work(ranks *r, void *user)
             call(w.op, 1 + 3 * i);
     if (r->rank == s->other_rank)
         choose_otherwise(&w);
-    r->dies_at = r->rank == s->victim ? s->dies_at : 0;
-    r->change = r->rank == 1 ? s->change : NULL;
     const md_exchange x = ranks_exchange(r, s->seconds);
     struct timespec from, to;
     char all[RANKS_MOST];
-    if (!s->dies_at && !s->change) /* all are there */
-        assert_int_equal(x.gather(x.user, all, "", 1, 60.0, all), 0);
+    assert_int_equal(x.gather(x.user, all, "", 1, 60.0, all), 0); /* all are there; not one of md_agree's */
+    r->dies_at = r->rank == s->victim ? 1 + s->dies_at : 0;
+    r->change = r->rank == 1 ? s->change : NULL;
     clock_gettime(CLOCK_MONOTONIC, &from);
     const md_status status = md_agree(&found, w.context, &x);
     clock_gettime(CLOCK_MONOTONIC, &to);
     r->shared->seconds[r->rank] = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
     snprintf(r->shared->message[r->rank], sizeof r->shared->message[0], "%s", status == MD_OK ? "" : md_last_error());
-    const int32_t result[] = {
-        (int32_t)status,          found.n_kinds,
-        (int32_t)found.n_shapes,  (int32_t)found.n_disputed,
-        (int32_t)found.n_changed, (int32_t)found.n_vetoed,
-        found.differing,          atomic_load(&r->shared->arrived[r->rank]) - (!s->dies_at && !s->change)};
+    const int32_t result[] = {(int32_t)status,          found.n_kinds,
+                              (int32_t)found.n_shapes,  (int32_t)found.n_disputed,
+                              (int32_t)found.n_changed, (int32_t)found.n_vetoed,
+                              found.differing,          atomic_load(&r->shared->arrived[r->rank]) - 1};
     memcpy(r->shared->result[r->rank], result, sizeof result);
     assert_ok(md_digest(r->shared->digest[r->rank], w.context));
     assert_true(status != MD_OK || !memcmp(found.digest, r->shared->digest[r->rank], sizeof found.digest));
@@ -295,7 +294,7 @@ static void other_formulas_and_options_are_named(void **state)
 /* A rank that says that it is something else. */
 static void say(size_t at, const char *text, void *mine, int32_t gather)
 {
-    if (gather == 1)
+    if (gather == FIRST_GATHER)
         snprintf((char *)mine + at, 40, "%s", text);
 }
 
@@ -351,7 +350,7 @@ static void other_versions_devices_and_drivers_are_named(void **state)
 
 static void break_bytes(void *mine, int32_t gather, size_t n_bytes)
 {
-    if (gather == 3)
+    if (gather == FIRST_GATHER + 2)
         memset(mine, 0xff, n_bytes);
 }
 
@@ -372,9 +371,19 @@ static void damaged_records_are_refused_by_all(void **state)
 
 /* ---- Nobody waits for ever */
 
+static bool name_rank_2(const ranks *r)
+{
+    for (int k = 0; k < 2; k++)
+        if (r->shared->result[k][STATUS] != MD_TIMEOUT || !strstr(r->shared->message[k], "rank 2 did not come"))
+            return false;
+    return true;
+}
+
+/* On a busy machine the others may come too late for a second, too. */
 static void a_rank_that_is_lost_is_named(void **state)
 {
     (void)state;
+    enum { PATIENCE = 4, MOST_S = 64 };
     for (int32_t at = 1; at <= MD_AGREE_GATHERS; at++) {
         ranks r;
         script s = PLAIN;
@@ -382,12 +391,13 @@ static void a_rank_that_is_lost_is_named(void **state)
         s.victim = 2;
         s.dies_at = at;
         s.seconds = 1.0;
-        run(&r, 3, s);
-        for (int k = 0; k < 2; k++) {
-            assert_int_equal(r.shared->result[k][STATUS], MD_TIMEOUT);
-            assert_non_null(strstr(r.shared->message[k], "rank 2 did not come"));
-            assert_true(r.shared->seconds[k] < 20.0);
+        for (run(&r, 3, s); !name_rank_2(&r) && s.seconds < MOST_S; run(&r, 3, s)) {
+            ranks_close(&r);
+            s.seconds *= PATIENCE;
         }
+        assert_true(name_rank_2(&r));
+        for (int k = 0; k < 2; k++)
+            assert_true(r.shared->seconds[k] < 20.0 * s.seconds);
         if (at <= 5) /* nothing was changed yet */
             assert_memory_not_equal(r.shared->digest[0], r.shared->digest[1], sizeof r.shared->digest[0]);
         else

@@ -82,7 +82,7 @@ static bool find_other(char out[200], side *s, int64_t rows)
         const char *name = md_op_variant(s->op, 0, i);
         if (!strcmp(name, picked.variant[0]))
             continue;
-        open_side(&other, name, MD_SELECT_DEFAULT);
+        open_side(&other, name, MD_SELECT_MODEL);
         const int64_t size[] = {rows, COLUMNS};
         const md_tensor y = md_tensor_make(other.y, MD_F32, 1, size), x = md_tensor_make(other.x, MD_F32, 2, size);
         const md_arg args[] = {md_t(&y), md_t(&x)};
@@ -102,10 +102,10 @@ static void an_import_rules_what_is_called(void **state)
     char name[200] = "";
     side first, second;
     md_choice choice;
-    open_side(&first, NULL, MD_SELECT_DEFAULT);
+    open_side(&first, NULL, MD_SELECT_MODEL);
     assert_true(find_other(name, &first, 5));
     close_side(&first);
-    open_side(&first, name, MD_SELECT_DEFAULT);
+    open_side(&first, name, MD_SELECT_MODEL);
     call(&first, 5, NULL);
     call(&first, 3, NULL);
     char *text = export(first.context);
@@ -138,9 +138,9 @@ static void the_first_line_of_a_shape_counts(void **state)
     char name[200] = "", joined[20000];
     side first, second;
     md_choice choice;
-    open_side(&first, NULL, MD_SELECT_DEFAULT);
+    open_side(&first, NULL, MD_SELECT_MODEL);
     assert_true(find_other(name, &first, 5));
-    open_side(&second, name, MD_SELECT_DEFAULT);
+    open_side(&second, name, MD_SELECT_MODEL);
     call(&second, 5, NULL);
     char *own = export(first.context), *others = export(second.context);
     assert_true((size_t)snprintf(joined, sizeof joined, "%s%s", others, own) < sizeof joined);
@@ -161,9 +161,9 @@ static void nothing_of_a_bad_text_is_taken(void **state)
     int64_t unknown = 0;
     side first, second;
     md_choice before, after;
-    open_side(&first, NULL, MD_SELECT_DEFAULT);
+    open_side(&first, NULL, MD_SELECT_MODEL);
     assert_true(find_other(name, &first, 5));
-    open_side(&second, name, MD_SELECT_DEFAULT);
+    open_side(&second, name, MD_SELECT_MODEL);
     call(&second, 5, NULL);
     call(&first, 5, &before);
     char *text = export(second.context), *own = export(first.context);

@@ -24,7 +24,7 @@ FEW = ["--hints", "16,256", "--threads", "2"]  # short builds
 
 
 def environment(extra=None):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("MD_") and k != "NO_COLOR"}
+    env = {k: v for k, v in os.environ.items() if (not k.startswith("MD_") or k == "MD_RATES") and k != "NO_COLOR"}
     env["TERM"] = "xterm"
     env["MD_CACHE_DIR"] = STORE.name  # the user's store is not for tests
     env["MD_DEVICE"] = "host"  # what is expected holds there, GPU or not

@@ -110,7 +110,7 @@ class Build:
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
-        self.env = {**({"TEST_PYTHON": str(python)} if python.exists() else {}), **os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
+        self.env = {**({"TEST_PYTHON": str(python)} if python.exists() else {}), **os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MD_RATES": "20000,12000,60000,60000,2000", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
                     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1", "UBSAN_OPTIONS": "halt_on_error=1",
                     "HOME": str(self.scratch), "TMPDIR": str(self.scratch), "XDG_RUNTIME_DIR": str(self.scratch),
                     "XDG_CACHE_HOME": str(self.scratch)}

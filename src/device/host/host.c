@@ -2,6 +2,7 @@
 #include "device/host/host.h"
 
 #include "base/cpu.h"
+#include "base/env.h"
 #include "base/status.h"
 #include "device/host_memory.h"
 #include "base/task/fork.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct host_kernel {
     void *library; /* NULL for a function */
@@ -348,10 +350,24 @@ static void measure_rates(md_dev *dev)
     f->gflops *= (double)vector_bytes / cpu.vector_bytes;
 }
 
+bool md_dev_host_given_rates(md_dev_host_rates *out)
+{
+    static const double unit = 1e-3; /* MB/s, MFLOP/s, ns */
+    int64_t given[MD_ENV_RATES];
+    const bool are_given = md_env_rates(given);
+    *out = (md_dev_host_rates){.at = (int64_t)time(NULL)};
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+        out->rate[i] = (double)given[i] * unit;
+    return are_given;
+}
+
 void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
 {
     const md_dev_facts *f = &dev->facts;
     const bool is_foreign = ((md_dev_host *)dev)->is_foreign;
+    md_dev_host_rates given;
+    if (!known && md_dev_host_given_rates(&given))
+        known = &given;
     if (!known)
         known = md_dev_host_find_measured(f, is_foreign);
     if (known) {

@@ -60,7 +60,9 @@ void md_dev_host_measure(md_dev_facts *facts, md_pool *pool);
 /** Fills library_us, in some ms. Zeros where the best two tries do not agree, as under load: libraries of many threads
  * suffer most from it. Leaves it without a library. */
 void md_dev_host_measure_library(md_dev_facts *facts);
-/** Sets the rates of a host device, measured now (`known` NULL) or by an earlier process, and logs what the device is.
+/** The rates that MD_RATES gives; false if it gives none. */
+bool md_dev_host_given_rates(md_dev_host_rates *out);
+/** Sets the rates of a host device, and logs what it is: `known` ones, else those of MD_RATES, else measured now.
  * Before any kernel is selected. */
 void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known);
 void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev);

@@ -151,13 +151,38 @@ static void old_rates_are_replaced(void **state)
     }
 }
 
+/* Rates that are given are those of all contexts, whatever the store has; it keeps what it has. */
+static void given_rates_are_taken(void **state)
+{
+    (void)state;
+    static const double given[MD_DEV_HOST_RATES] = {0.5, 0.25, 4, 1000, 3}, stored[] = {11, 22, 33, 44, 55};
+    setenv("MD_RATES", "500,250,4000,1000000,3000", 1);
+    for (int i = 0; i < 2; i++) {
+        void *text = NULL;
+        size_t n = 0;
+        md_context *c = open_context();
+        md_dev_host_rates r;
+        md_dev_host_get_rates(&r, c->dev);
+        assert_memory_equal(r.rate, given, sizeof given);
+        assert_true(md_dev_host_are_sure(&r));
+        assert_int_equal(md_sr_find_at(&text, &n, c->store, 0, MD_API_FACTS, "rates"), i ? MD_OK : MD_NOT_FOUND);
+        free(text);
+        md_context_destroy(&c);
+        put_rates("11 22 33 44 55 0.02", 0);
+    }
+    unsetenv("MD_RATES");
+    expect_rates(stored);
+}
+
 int main(void)
 {
+    unsetenv("MD_RATES"); /* measured, but where a test says otherwise */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rates_are_taken_whole_or_not, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rates_of_another_machine_are_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rates_of_a_loaded_machine_get_better, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(old_rates_are_replaced, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(given_rates_are_taken, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
