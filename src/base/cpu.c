@@ -1,6 +1,7 @@
 /* Detects the processor: its name, instruction sets, caches and the number of usable CPUs. */
 #include "base/cpu.h"
 
+#include "base/cpu_quota.h"
 #include "base/env.h"
 #include "base/status.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int32_t md_cpu_count(void)
+static int32_t count_visible(void)
 {
 #ifdef __linux__
     cpu_set_t set;
@@ -18,6 +19,12 @@ int32_t md_cpu_count(void)
 #endif
     long n = sysconf(_SC_NPROCESSORS_ONLN); /* works for more than CPU_SETSIZE processors, too */
     return n > 0 && n < INT32_MAX ? (int32_t)n : 1;
+}
+
+int32_t md_cpu_count(void)
+{
+    const int32_t quota = md_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"), n = count_visible();
+    return quota > 0 && quota < n ? quota : n;
 }
 
 /* Reads the first line of a sysfs file. False if there is none. */

@@ -7,13 +7,13 @@ typedef struct md_cpu {
     char name[64];
     char flags
         [256]; /* compiler options "-mavx2 -mfma ..." that processor and system support; "" on other architectures */
-    int32_t n_cpus; /* CPUs that this process may use */
+    int32_t n_cpus; /* md_cpu_count */
     int32_t vector_bytes; /* 64, 32 or 16 */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; typical sizes if unknown */
 } md_cpu;
 void md_cpu_detect(md_cpu *out);
 /** A level of instructions ("x86-64", "avx2", "avx512") as in md_cpu; false for other names. The rest stays. */
 bool md_cpu_level(md_cpu *out, const char *level);
-/** Processors that this process may use, >= 1. */
+/** Processors that this process may use, by its affinity and by the quotas of its control groups; >= 1. */
 int32_t md_cpu_count(void);
 #endif

@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include "base/cpu.h"
+#include "base/cpu_quota.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "base/task/process.h"
@@ -57,6 +58,61 @@ static void flags_agree_with_the_system(void **state)
     snprintf(name, sizeof name, ": %s\n", cpu.name);
     assert_true(strstr(text, name) || !strstr(text, "model name"));
     free(text);
+}
+
+/* Limits of containers, by both versions of control groups. Files of groups: a shell's words, where S folder quota
+ * period is one of version 2 and F one of version 1. */
+static const struct {
+    const char *list, *files;
+    int32_t n;
+} quota[] = {
+    {"0::/\\n", ":", 0},
+    {"0::/\\n", "S . max 100000", 0},
+    {"0::/\\n", "S . 200000 100000", 2},
+    {"0::/\\n", "S . 150000 100000", 2}, /* rounded up */
+    {"0::/\\n", "S . 1000 100000", 1},
+    {"0::/\\n", "S . 6400000 100000", 64},
+    {"0::/a/b\\n", "S a/b max 100000; S a 300000 100000; S . max 100000", 3}, /* of a group around it */
+    {"0::/a/b\\n", "S a/b 400000 100000; S a 300000 100000", 3}, /* the least */
+    {"0::/a/b\\n", "S a/b 200000 100000; S a 300000 100000", 2},
+    {"0::/docker/77\\n", "S . 200000 100000", 2}, /* the machine's path, and the container's files */
+    {"0::/a\\n", "S unified/a 500000 100000", 5},
+    {"0::/a\\n", "S a nonsense", 0},
+    {"0::/a\\n", "S a 0 100000", 0},
+    {"0::/a\\n", "S a 100000 0", 0},
+    {"4:cpu:/a\\n0::/\\n", "F cpu/a 200000 100000", 2},
+    {"4:cpu:/a\\n0::/\\n", "F cpu/a -1 100000", 0},
+    {"4:memory:/a\\n3:cpu,cpuacct:/b\\n", "F cpu,cpuacct/b 200000 50000", 4},
+    {"3:cpuacct,cpu:/b\\n", "F cpuacct,cpu 700000 100000", 7},
+    {"3:cpuset:/b\\n", "F cpu/b 200000 50000", 0}, /* another controller */
+    {"3:cpu:/b\\n0::/c\\n", "S c 300000 100000; F cpu/b 200000 50000", 3},
+    {"", "S . 200000 100000", 0},
+    {"nonsense\\n3:cpu\\n", "S . 200000 100000", 0},
+};
+
+static void quotas_of_groups_count(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof quota / sizeof *quota; i++) {
+        md_temp folder;
+        char command[3 * sizeof folder.path], list[sizeof folder.path + 8];
+        assert_ok(md_temp_make(&folder));
+        snprintf(command, sizeof command,
+                 "cd '%s' && printf '%s' >list\n"
+                 "S() { mkdir -p $1 && echo $2 $3 >$1/cpu.max; }\n"
+                 "F() { mkdir -p $1 && echo $2 >$1/cpu.cfs_quota_us && echo $3 >$1/cpu.cfs_period_us; }\n%s",
+                 folder.path, quota[i].list, quota[i].files);
+        assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+        snprintf(list, sizeof list, "%s/list", folder.path);
+        const int32_t n = md_cpu_quota(list, folder.path);
+        if (n != quota[i].n)
+            fail_msg("row %zu: %d", i, (int)n);
+        assert_int_equal(md_cpu_quota("/no/such", folder.path), 0);
+        snprintf(command, sizeof command, "rm -r '%s'/*", folder.path);
+        assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+        md_temp_remove(&folder);
+    }
+    assert_in_range(md_cpu_count(), 1, 1 << 20);
 }
 
 /* MD_CPU leaves out what is wider, and asks for nothing that the processor lacks. */
@@ -116,9 +172,8 @@ static void compiler_takes_the_flags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_are_plausible),
-        cmocka_unit_test(flags_agree_with_the_system),
-        cmocka_unit_test(the_environment_limits_the_width),
+        cmocka_unit_test(facts_are_plausible),      cmocka_unit_test(flags_agree_with_the_system),
+        cmocka_unit_test(quotas_of_groups_count),   cmocka_unit_test(the_environment_limits_the_width),
         cmocka_unit_test(compiler_takes_the_flags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
