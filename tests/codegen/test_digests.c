@@ -1,19 +1,21 @@
 /* What code generation prints, as digests: golden/digests.txt has a line for each formula, with the digest of all
  * texts of its stages in both dialects. MD_UPDATE_GOLDEN=1 writes the file anew: do so where a change is meant, after a
- * look at the texts (MD_SHOW_TEXTS=FORMULA prints them). A new formula is a line of its own with 0 in front. Templates
- * of kernels are not part of it. */
+ * look at the texts (MD_SHOW_TEXTS=FORMULA prints them). A new formula is a line of its own with 0 in front, and then
+ * "! " where it is split, so that products become chains. Templates of kernels are not part of it. */
 #include "base/file.h"
 #include "base/hash.h"
+#include "codegen/chain/chain.h"
 #include "codegen/product/product.h"
 #include "codegen/row/row.h"
 #include "codegen/row/scan_cuda.h"
+#include "expr/catalogue.h"
 #include "expr/formula.h"
 #include "support/check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 128 };
+enum { MOST_FORMULAS = 160 };
 
 typedef struct texts {
     uint64_t digest;
@@ -99,6 +101,22 @@ static void print_products(texts *t, const md_st_program *p, int32_t stage)
         md_strbuf_printf(&defines, "swapped %d, result %d\n", product.is_swapped, has_result);
         if (status == MD_OK && has_result && product.dialect == MD_DEV_CUDA)
             status = md_cg_product_print_result(&defines, &expr, &product);
+        add(t, status, &defines, &expr);
+    }
+}
+
+static void print_chains(texts *t, const md_st_program *p, int32_t stage)
+{
+    md_kn_param param[MD_KN_MAX_PARAMS];
+    const int32_t n = md_cg_params(param, p, stage);
+    for (int i = 0; i < MD_COUNT(dialects); i++) {
+        md_cg_chain chain;
+        md_strbuf defines = {0}, expr = {0};
+        assert_true(md_cg_chain_of(&chain, p, stage, dialects[i]));
+        const md_status status = md_cg_chain_print(&defines, &expr, &chain, param, n);
+        for (int32_t side = 0; side < MD_ST_SIDES; side++)
+            md_strbuf_printf(&defines, "%d%d ", md_cg_chain_is_load(&chain, (md_st_side)side),
+                             md_cg_chain_is_linear(&chain, (md_st_side)side));
         add(t, status, &defines, &expr);
     }
 }
@@ -191,11 +209,18 @@ static texts texts_of(const char *formula)
     texts t = {0};
     md_fx_formula *f = NULL;
     md_st_program *p = NULL;
-    assert_ok(md_fx_formula_create(&f, formula, NULL));
+    const bool is_split = !strncmp(formula, "! ", 2);
+    formula += is_split ? 2 : 0;
+    const md_catalogue_entry *e = md_catalogue_find(formula);
+    assert_ok(md_fx_formula_create(&f, e ? e->formula : formula, NULL));
+    if (is_split)
+        assert_ok(md_st_split(f));
     assert_ok(md_st_program_create(&p, f));
     for (int32_t s = 0; s < p->n_stages; s++) {
         print_params(&t, p, s);
-        if (p->stage[s].kind == MD_ST_ROW)
+        if (p->stage[s].kind == MD_ST_CHAIN)
+            print_chains(&t, p, s);
+        else if (p->stage[s].kind == MD_ST_ROW)
             print_rows(&t, p, s);
         else if (p->stage[s].kind == MD_ST_SCAN)
             print_scans(&t, p, s);
