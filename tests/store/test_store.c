@@ -2,8 +2,10 @@
 #include "support/check.h"
 
 #include "base/status.h"
+#include "store/folder.h"
 #include "store/scratch.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -309,6 +311,29 @@ static void the_longest_unused_go_first(void **state)
     assert_true(r.n_bytes <= 2500 && r.n_entries >= 2);
 }
 
+/* Who comes second is told that it is there, and leaves nothing behind. */
+static void a_file_is_added_once(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "x");
+    const int at = open(s->root, O_RDONLY | O_DIRECTORY);
+    assert_true(at >= 0);
+    for (int i = 0; i < 3; i++) {
+        char text[8] = "";
+        bool is_new = i > 0;
+        assert_ok(md_sr_file_add(&is_new, at, "some/where", i ? "other" : "first", 5));
+        assert_int_equal(is_new, i == 0);
+        const int fd = openat(at, "some/where", O_RDONLY);
+        assert_int_equal(read(fd, text, sizeof text), 5);
+        close(fd);
+        assert_string_equal(text, "first");
+    }
+    close(at);
+    scratch_shell("test $(find '%s' -path '*where*' -o -name '.*' -type f | wc -l) = 1", s->root);
+    md_sr_close(&store);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
@@ -323,6 +348,7 @@ int main(void)
         TEST(a_dead_owner_has_none),
         TEST(walks_see_all_environments),
         TEST(the_longest_unused_go_first),
+        TEST(a_file_is_added_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
