@@ -272,13 +272,21 @@ static void expect_pieces(const char *formula, int32_t n, int64_t size, bool is_
             free(tensor[i][a].data);
 }
 
+/* What is long depends on the rates: here those of a usual machine. */
 static void cuts_long_loops_only(void **state)
 {
-    (void)state;
-#ifndef __SANITIZE_THREAD__ /* under which what a processor can do is measured ten times too slow */
+    const char *const given = getenv("MD_RATES");
+    char before[64] = "";
+    if (given)
+        snprintf(before, sizeof before, "%s", given);
+    setenv("MD_RATES", "20000,12000,60000,60000,2000", 1);
+    md_context_destroy(&context);
+    assert_int_equal(set_up(state), 0);
     expect_pieces("Y[i] = X[i,0]", 2, 4, true);
-#endif
     expect_pieces("P[i] = O[i] + G[i]", 3, 1 << 19, false);
+    given ? setenv("MD_RATES", before, 1) : unsetenv("MD_RATES");
+    md_context_destroy(&context);
+    assert_int_equal(set_up(state), 0);
 }
 
 static void explains(void **state)

@@ -16,7 +16,7 @@
 
 enum { MOST = 40, ROOM = 1 << 16 };
 
-static char folder[] = "/tmp/md-combo-decide-XXXXXX";
+static char folder[64];
 static md_context *context;
 static md_op *op;
 static md_tensor tensor[MOST][2];
@@ -169,10 +169,9 @@ static void hybrid_asks_the_model_first(void **state)
     close_context();
 }
 
-/* Those of forced_times_decide. */
 static void a_second_context_measures_nothing(void **state)
 {
-    (void)state;
+    forced_times_decide(state);
     open_context("host", MD_SELECT_MEASURE);
     for (int which = 0; which < 2; which++) {
         md_cb *cb = make(8 + which, 64);
@@ -223,7 +222,7 @@ static void damage(const char *path)
 
 static void damaged_records_are_ignored(void **state)
 {
-    (void)state;
+    forced_times_decide(state);
     assert_true(walk(folder, damage) > 0);
     open_context("host", MD_SELECT_MEASURE);
     md_cb *cb = make(8, 64);
@@ -243,6 +242,7 @@ static void erase(const char *path)
 static int make_folder(void **state)
 {
     (void)state;
+    strcpy(folder, "/tmp/md-combo-decide-XXXXXX");
     return mkdtemp(folder) == NULL;
 }
 
@@ -274,16 +274,17 @@ static void ways_are_faster_beyond_noise(void **state)
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prefers_what_gains),
-        cmocka_unit_test(distance_keeps_the_rule),
-        cmocka_unit_test(the_model_weighs),
-        cmocka_unit_test(forced_times_decide),
-        cmocka_unit_test(measures_once),
-        cmocka_unit_test(hybrid_asks_the_model_first),
-        cmocka_unit_test(a_second_context_measures_nothing),
-        cmocka_unit_test(damaged_records_are_ignored),
-        cmocka_unit_test(ways_are_faster_beyond_noise),
+        TEST(prefers_what_gains),
+        TEST(distance_keeps_the_rule),
+        TEST(the_model_weighs),
+        TEST(forced_times_decide),
+        TEST(measures_once),
+        TEST(hybrid_asks_the_model_first),
+        TEST(a_second_context_measures_nothing),
+        TEST(damaged_records_are_ignored),
+        TEST(ways_are_faster_beyond_noise),
     };
-    return cmocka_run_group_tests_name("combo_decide", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("combo_decide", tests, NULL, NULL);
 }
