@@ -37,7 +37,7 @@ RANKS = {
 
 # The floors of each folder with rooms, lowest first.
 FLOORS = {
-    "base": [["plain"], ["clock", "grow", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "dtype", "env", "json", "table", "log", "arena", "embed"],
+    "base": [["cpu_quota", "plain"], ["clock", "grow", "hash", "number", "sort", "status", "strbuf", "writing"], ["cancel", "dtype", "env", "json", "table", "log", "arena", "embed"],
              ["cpu", "file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order", "whole"], ["walk"], ["print"], ["equal", "eval"],
              ["merge_dims", "range"], ["front", "needed"], ["bind", "list"]],
