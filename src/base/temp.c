@@ -74,18 +74,20 @@ static const char *distrust(const char *root)
     return NULL;
 }
 
-static const char *const standard_roots[] = {"/tmp", "/var/tmp"};
+/* The last one may be written to where nothing else may: in containers whose root is read-only. */
+static const char *const standard_roots[] = {"/tmp", "/var/tmp", "/dev/shm"};
 
-/* The folder of TMPDIR, if it is one to trust, else one of the system. */
-static md_status find_root(const char **out)
+/* TMPDIR's folder, if it is one to trust, else those of the system that are. Returns how many. */
+static int32_t find_roots(const char *out[MD_COUNT(standard_roots)])
 {
-    const char *own = md_env_foreign("TMPDIR"), *why = own ? distrust(own) : NULL;
-    *out = own;
-    for (int32_t i = 0; i < MD_COUNT(standard_roots) && (!*out || why); i++) {
-        *out = standard_roots[i];
-        why = distrust(*out);
-    }
-    return why ? md_fail(MD_IO, "no folder for temporary files: %s is not used: %s", *out, why) : MD_OK;
+    const char *own = md_env_foreign("TMPDIR");
+    int32_t n = 0;
+    if (own && !distrust(own))
+        out[n++] = own;
+    for (int32_t i = 0; i < MD_COUNT(standard_roots) && (n == 0 || out[0] != own); i++)
+        if (!distrust(standard_roots[i]))
+            out[n++] = standard_roots[i];
+    return n;
 }
 
 md_status md_temp_check(void)
@@ -94,12 +96,9 @@ md_status md_temp_check(void)
     return why ? md_fail(MD_IO, "%.700s (TMPDIR) is not used: %s", own, why) : MD_OK;
 }
 
-md_status md_temp_make(md_temp *out)
+static md_status make_in(md_temp *out, const char *root)
 {
     enum { TRIES = 8 };
-    const char *root = NULL;
-    out->fd = -1;
-    MD_TRY(find_root(&root));
     for (int i = 0; i < TRIES; i++) {
         const int n = snprintf(out->path, sizeof out->path, "%s/" PREFIX "XXXXXX", root);
         if (n < 0 || (size_t)n >= sizeof out->path)
@@ -113,6 +112,19 @@ md_status md_temp_make(md_temp *out)
         rmdir(out->path);
     }
     return md_fail(MD_IO, "cannot keep a temporary folder in %.700s (TMPDIR)", root);
+}
+
+md_status md_temp_make(md_temp *out)
+{
+    const char *root[MD_COUNT(standard_roots)];
+    const int32_t n = find_roots(root);
+    out->fd = -1;
+    for (int32_t i = 0; i < n; i++)
+        if (make_in(out, root[i]) == MD_OK)
+            return MD_OK;
+    return n > 0 ? make_in(out, root[0]) /* says why */
+                 : md_fail(MD_IO, "no folder for temporary files: %s is not used: %s", standard_roots[0],
+                           distrust(standard_roots[0]));
 }
 
 static void remove_files(int fd)
@@ -153,12 +165,15 @@ static void sweep_one(int root, const char *name)
 
 void md_temp_sweep(void)
 {
-    const char *path = NULL;
-    DIR *root = find_root(&path) == MD_OK ? opendir(path) : NULL;
-    if (!root)
-        return;
-    for (struct dirent *entry; (entry = readdir(root));)
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
-            sweep_one(dirfd(root), entry->d_name);
-    closedir(root);
+    const char *path[MD_COUNT(standard_roots)];
+    const int32_t n = find_roots(path);
+    for (int32_t i = 0; i < n; i++) {
+        DIR *root = opendir(path[i]);
+        if (!root)
+            continue;
+        for (struct dirent *entry; (entry = readdir(root));)
+            if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
+                sweep_one(dirfd(root), entry->d_name);
+        closedir(root);
+    }
 }

@@ -3,9 +3,11 @@
 #include "support/check.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/auxv.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -204,6 +206,31 @@ static void threads_leave_room_for_the_compiler(void **state)
     assert_int_equal(run_child(with_few_processes), 0);
 }
 
+/* As in a container whose root is read-only. */
+static int where_nothing_is_written(void)
+{
+    static const char *const folders[] = {"/tmp", "/var/tmp"};
+    unsetenv("TMPDIR");
+    unsetenv("MD_CC"); /* it may lie there */
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+        return SKIPPED;
+    for (int i = 0; i < 2; i++)
+        if (mount("none", folders[i], "tmpfs", MS_RDONLY, NULL))
+            return SKIPPED;
+    return compute_exit_code(1);
+}
+
+static void a_container_that_may_not_write_compiles(void **state)
+{
+    (void)state;
+    const int code = run_child(where_nothing_is_written);
+    if (code == SKIPPED) {
+        printf("NOT TESTED: only root may mount, and not in every container\n");
+        skip();
+    }
+    assert_int_equal(code, 0);
+}
+
 static int with_small_files(void)
 {
     const struct rlimit small = {64, 64};
@@ -262,6 +289,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_set_user_id_program_runs_nothing_of_its_callers, make_folder, remove_folder),
         cmocka_unit_test(a_process_without_an_environment_compiles),
         cmocka_unit_test(threads_leave_room_for_the_compiler),
+        cmocka_unit_test(a_container_that_may_not_write_compiles),
         cmocka_unit_test_setup_teardown(files_that_may_not_grow_end_nothing, make_folder, remove_folder),
         cmocka_unit_test(messages_that_nobody_reads_end_nothing),
         cmocka_unit_test_setup_teardown(statistics_that_are_not_written_are_an_error, make_folder, remove_folder),
