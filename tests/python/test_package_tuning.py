@@ -2,6 +2,7 @@
 """md.tune: pieces of tuning by executors that work, lie, lose results, break, and whose workers are killed."""
 
 import concurrent.futures
+import itertools
 import json
 import multiprocessing
 import os
@@ -71,9 +72,9 @@ class Tuning(unittest.TestCase):
         self.assertIn("b=4 n=33", md.wisdom_export())
 
     def test_known_pieces_come_back_at_once(self):
-        said = md.tune(OP, **ONE)
-        self.finished(said, self.first["pieces"])
-        self.assertLess(said["seconds"], 0.2 + self.first["seconds"] / 2)
+        known = md.wisdom_export()
+        self.finished(md.tune(OP, **ONE), self.first["pieces"])
+        self.assertEqual(md.wisdom_export(), known)  # nothing was timed anew
 
     def test_processes(self):
         with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -195,21 +196,21 @@ class Tuning(unittest.TestCase):
         self.assertEqual(said["unfinished"], said["pieces"])
 
     def test_all_workers_have_work(self):
-        """Pieces that take their predicted time, asleep: four workers are nearly four times as fast as one."""
+        """Each of four workers waits with its piece until the other three have one, too, again and again."""
+        rounds, all_are_here, number, met = 4, threading.Barrier(4), itertools.count(), []
+
         def work(text, device):
-            time.sleep(json.loads(text)["ms"] / 4000.0)
+            if next(number) < 4 * rounds:
+                all_are_here.wait(120)  # raises where one has none
+                met.append(text)
             return REAL(device, text)
         op = md.op(OP, hints=" ".join(f"(i={i},j=8)" for i in range(1, 9)))
-        md.tune(op, builds=1)
         self.with_work(work)
-        seconds = {}
-        for n in (1, 4):
-            with concurrent.futures.ThreadPoolExecutor(n) as pool:
-                said = md.tune(op, pool, builds=1)
-            self.finished(said)
-            seconds[n] = said["seconds"]
-        print(f"{said['pieces']} pieces: {seconds[1]:.2f} s by one worker, {seconds[1] / seconds[4]:.2f} times as fast by four")
-        self.assertGreater(seconds[1] / seconds[4], 2.0)  # 3.5 where nothing else runs: data/results/machines.md
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            said = md.tune(op, pool, builds=1)
+        self.finished(said)
+        self.assertGreaterEqual(said["pieces"], 4 * rounds)
+        self.assertEqual(len(met), 4 * rounds)
 
     def test_other_devices_and_versions(self):
         piece = json.loads(self.pieces(OP)[0])

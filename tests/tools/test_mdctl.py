@@ -211,7 +211,7 @@ class Help(Base):
 class Store(Base):
     def setUp(self):
         super().setUp()
-        self.env = {"MD_CACHE_DIR": str(self.folder / "store")}
+        self.env = {"MD_CACHE_DIR": str(self.folder / "store"), "MD_RATES": ""}  # measured
 
     def store(self, *args):
         done = mdctl("store", *args, env=self.env)
@@ -247,6 +247,8 @@ class Store(Base):
             first = rates()
             if first["rates_spread_percent"] < 10:
                 break
+        else:
+            self.skipTest("other work on this machine left no moment to measure in")
         load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
         try:
             self.assertEqual([rates() for _ in range(3)], 3 * [first])
