@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 
 static md_context *context;
 
@@ -115,6 +116,47 @@ static void context_options_that_are_none(void **state)
     }
 }
 
+/* Of each enum the first and the last value are taken, and what lies beyond is refused by its name. */
+static void enums_end_where_they_end(void **state)
+{
+    (void)state;
+#define AT(type, field) offsetof(type, field)
+    static const struct {
+        const char *part;
+        size_t of_context, of_op;
+        int last;
+        bool is_of_op_alone;
+    } row[] = {
+        {"select", AT(md_context_options, select), AT(md_op_options, select), MD_SELECT_HYBRID, false},
+        {"metric", AT(md_context_options, metric), AT(md_op_options, metric), MD_METRIC_INDUCTOR, false},
+        {"persistent", AT(md_context_options, persistent), AT(md_op_options, persistent), MD_PERSISTENT_NEVER, false},
+        {"numeric", AT(md_context_options, numeric), AT(md_op_options, numeric), MD_NUMERIC_BATCH_INVARIANT, false},
+        {"tune", AT(md_context_options, tune), AT(md_op_options, tune), MD_TUNE_EXHAUSTIVE, false},
+        {"bounds", 0, AT(md_op_options, bounds), MD_BOUNDS_ZERO, true},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        for (int value = -1; value <= row[i].last + 1; value++) {
+            md_context_options o = {.device = "host", .cc = "/nonexistent/cc", .threads = 1};
+            md_op_options of_op = {0};
+            md_context *c = NULL;
+            md_op *op = NULL;
+            memcpy((char *)&o + row[i].of_context, &value, row[i].is_of_op_alone ? 0 : sizeof value);
+            memcpy((char *)&of_op + row[i].of_op, &value, sizeof value);
+            const bool is_good = value >= 0 && value <= row[i].last;
+            if (is_good || row[i].is_of_op_alone)
+                assert_ok(md_context_create(&c, &o));
+            else
+                REFUSED(md_context_create(&c, &o), row[i].part);
+            md_context_destroy(&c);
+            if (is_good)
+                assert_ok(md_op_create(&op, context, "Y[i] = X[i]", &of_op));
+            else
+                REFUSED(md_op_create(&op, context, "Y[i] = X[i]", &of_op), row[i].part);
+            md_op_destroy(&op);
+        }
+#undef AT
+}
+
 /* A pin is for the op of that name, and for no other of the same length. */
 static void pins_of_other_ops(void **state)
 {
@@ -151,8 +193,11 @@ static void pins_of_the_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(op_options_that_are_none),      cmocka_unit_test(odd_options_that_are_fine),
-        cmocka_unit_test(context_options_that_are_none), cmocka_unit_test(pins_of_other_ops),
+        cmocka_unit_test(op_options_that_are_none),
+        cmocka_unit_test(odd_options_that_are_fine),
+        cmocka_unit_test(context_options_that_are_none),
+        cmocka_unit_test(enums_end_where_they_end),
+        cmocka_unit_test(pins_of_other_ops),
         cmocka_unit_test(pins_of_the_environment),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -134,6 +134,22 @@ static void forced_times_decide(void **state)
     close_context();
 }
 
+/* Where nothing can be stored, times decide as well. */
+static void no_store_is_needed(void **state)
+{
+    char own[sizeof folder];
+    (void)state;
+    memcpy(own, folder, sizeof own);
+    folder[0] = 0;
+    open_context("host", MD_SELECT_MEASURE);
+    md_cb *cb = make(8, 64);
+    give_times(cb, 100, 10);
+    assert_int_equal(cb->decision.how, MD_CB_EACH);
+    md_cb_destroy(&cb);
+    close_context();
+    memcpy(folder, own, sizeof own);
+}
+
 /* Real runs are timed in turns until it is known; then no more. */
 static void measures_once(void **state)
 {
@@ -280,6 +296,7 @@ int main(void)
         TEST(distance_keeps_the_rule),
         TEST(the_model_weighs),
         TEST(forced_times_decide),
+        TEST(no_store_is_needed),
         TEST(measures_once),
         TEST(hybrid_asks_the_model_first),
         TEST(a_second_context_measures_nothing),

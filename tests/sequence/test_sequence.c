@@ -60,6 +60,41 @@ static int keep_text(void *user, const char *text, size_t n)
     return 0;
 }
 
+static int copy_text(void *user, const char *text, size_t n)
+{
+    char **out = user;
+    *out = strndup(text, n);
+    return *out == NULL;
+}
+
+/* The text has a line for each call, with each of its variants, and one for each tensor. */
+static void expect_text(md_sequence *s, const json_t *root)
+{
+    char *text = NULL, *at;
+    size_t i, k;
+    json_t *one, *variant;
+    assert_ok(md_sequence_explain(s, 0, copy_text, &text));
+    at = text;
+    json_array_foreach(json_object_get(root, "calls"), i, one)
+    {
+        const json_t *variants = json_object_get(one, "variants");
+        at = strstr(at, json_string_value(json_object_get(one, "op")));
+        assert_non_null(at);
+        assert_true(json_array_size(variants) > 0);
+        json_array_foreach(variants, k, variant)
+        {
+            at = strstr(at, json_string_value(variant));
+            assert_non_null(at);
+        }
+    }
+    json_array_foreach(json_object_get(root, "tensors"), i, one)
+    {
+        at = strstr(at, json_string_value(json_object_get(one, "tensor")));
+        assert_non_null(at);
+    }
+    free(text);
+}
+
 static void in_place_and_explained(void **state)
 {
     float x[1000], y[1000];
@@ -88,6 +123,7 @@ static void in_place_and_explained(void **state)
     assert_string_equal(json_string_value(json_object_get(root, "sequence")), "steps");
     assert_int_equal(json_array_size(json_object_get(root, "calls")), 4);
     assert_int_equal(json_array_size(json_object_get(root, "tensors")), 5);
+    expect_text(s, root);
     json_decref(root);
     md_sequence_destroy(&s);
     assert_null(s);
