@@ -65,6 +65,8 @@ static bool equal_reductions(comparer *c, const scope *in, const md_fx_node *a, 
 
 static bool equal(comparer *c, const scope *in, const md_fx_node *a, const md_fx_node *b)
 {
+    a = a->kind == MD_FX_LENGTH ? a->arg[0] : a;
+    b = b->kind == MD_FX_LENGTH ? b->arg[0] : b;
     if (a == b && is_identity(in))
         return true;
     if (!same_head(a, b))

@@ -34,6 +34,9 @@ typedef enum md_fx_kind {
     MD_FX_REDUCE, /* op over bound[]; arg[0] is the body */
     MD_FX_SCAN, /* op along bound[0], which is a free index of the statement; arg[0] is the body */
     MD_FX_CHECK, /* a subscript, arg[0], that the kernel checks against the axis before it reads; i64 */
+    /* a length, arg[0], an integer LOAD: of how many elements along dim id a mask leaves the first ones. The kernel
+     * reports one that is above the size; i64 */
+    MD_FX_LENGTH,
     /* made by the stage layer only: */
     MD_FX_REF, /* id: result number id of the stage (a reduction, a product, a scan) */
     MD_FX_COUNT /* elements of the reduction axis in the scope at hand: all of them, or those of a chunk; i64 */
@@ -65,6 +68,12 @@ typedef struct md_fx_dim {
     int64_t size; /* static: >= 0; dynamic: -1 */
     int64_t lo, hi; /* declared range; 0 and INT64_MAX where none */
 } md_fx_dim;
+
+/** A dim in place of an axis, in the report of a length above its size; and back. */
+static inline int32_t md_fx_length_axis(int32_t dim)
+{
+    return -1 - dim;
+}
 
 typedef struct md_fx_index {
     const char *name;
@@ -138,6 +147,7 @@ typedef struct md_fx_formula {
     md_fx_arg args[MD_FX_MAX_ARGS]; /* in order of first appearance; then sizes */
     const md_fx_reach *reach;
     md_bounds bounds;
+    bool reports_lengths; /* kernels and the evaluator report what LENGTH nodes say; else these are their loads */
     int32_t n_warnings; /* the first few warnings: of what is allowed, but hardly meant */
     const char *warning[MD_FX_MAX_WARNINGS]; /* written as an error's message */
 } md_fx_formula;
@@ -146,6 +156,7 @@ typedef struct md_fx_options {
     md_dtype dtype; /* default of data tensors; MD_DTYPE_DEFAULT is f32 */
     const char *sizes; /* "n=11008, b=1..8192"; may be NULL */
     md_bounds bounds;
+    bool reports_lengths;
 } md_fx_options;
 
 /** Parses, resolves, infers and simplifies. INVALID_ARGUMENT carries a compiler's message: line, column, the line

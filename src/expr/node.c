@@ -63,6 +63,14 @@ const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript)
     return over(arena, subscript, MD_FX_CHECK, MD_I64);
 }
 
+const md_fx_node *md_fx_length_node(md_arena *arena, const md_fx_node *load, int32_t dim)
+{
+    md_fx_node *n = over(arena, load, MD_FX_LENGTH, MD_I64);
+    if (n)
+        n->id = dim;
+    return n;
+}
+
 const md_fx_node *md_fx_cast(md_arena *arena, const md_fx_node *node, md_dtype to)
 {
     md_fx_node *n = over(arena, node, MD_FX_CAST, md_dtype_compute(to));

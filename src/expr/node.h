@@ -15,6 +15,7 @@ const md_fx_node *md_fx_op3(md_arena *arena, md_fx_op op, const md_fx_node *a, c
 const md_fx_node *md_fx_index_node(md_arena *arena, int32_t index);
 const md_fx_node *md_fx_size_node(md_arena *arena, int32_t dim);
 const md_fx_node *md_fx_check_node(md_arena *arena, const md_fx_node *subscript);
+const md_fx_node *md_fx_length_node(md_arena *arena, const md_fx_node *load, int32_t dim);
 /** A conversion by the text's own words: bf16(x) rounds, and has the type that bf16 is computed in. */
 const md_fx_node *md_fx_cast(md_arena *arena, const md_fx_node *node, md_dtype to);
 const md_fx_node *md_fx_ref(md_arena *arena, int32_t id, md_dtype type);
@@ -26,7 +27,7 @@ md_dtype md_fx_op_type(md_fx_op op, md_dtype common);
 md_dtype md_fx_common_type(md_dtype a, md_dtype b);
 
 /** Structural equality, bound indices compared up to renaming: they must run over one dim, which the formula knows.
- * Without a formula (NULL) they must be the same. */
+ * Without a formula (NULL) they must be the same. A LENGTH is equal to its load. */
 bool md_fx_equal(const md_fx_formula *formula, const md_fx_node *a, const md_fx_node *b);
 /** A copy in which every INDEX `from[i]` is replaced by the node `to[i]`. Bound indices are kept. Shares what is
  * unchanged. A scan along from[i] then runs along to[i], which must be an INDEX (else NULL). */

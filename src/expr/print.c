@@ -274,7 +274,8 @@ static void print(printer *p, const md_fx_node *n, int level, bool is_anchored)
     case MD_FX_SCAN:
         print_binder(p, n);
         break;
-    case MD_FX_CHECK: /* parsing makes it anew */
+    case MD_FX_CHECK: /* parsing makes both anew */
+    case MD_FX_LENGTH:
         print(p, n->arg[0], level, is_anchored);
         break;
     case MD_FX_REF: /* these two are the stage layer's and cannot be parsed */

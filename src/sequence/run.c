@@ -34,7 +34,8 @@ static md_status check_report(const md_sq_shape *shape, int32_t step)
     if (!part->needs_report || !atomic_load_explicit(&r->is_set, memory_order_acquire))
         return MD_OK;
     atomic_store_explicit(&r->is_set, 0, memory_order_relaxed);
-    const md_ds_fault fault = {r->tensor, r->axis, r->value, part->extent[r->tensor * MD_MAX_RANK + r->axis]};
+    const int64_t extent = r->axis < 0 ? -1 : part->extent[r->tensor * MD_MAX_RANK + r->axis];
+    const md_ds_fault fault = {r->tensor, r->axis, r->value, extent};
     return md_ds_fail_fault(part->op, &fault);
 }
 

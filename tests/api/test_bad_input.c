@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,60 @@ static void indices_out_of_range(void **state)
     }
 }
 
+/* Sets the arguments of X, Y and n, whichever order they have. */
+static void set_arguments(md_arg out[3], const md_op *op, const md_tensor tensor[3])
+{
+    for (int32_t i = 0; i < 3; i++) {
+        md_arg_info info;
+        assert_int_equal(md_op_arg(&info, op, i), MD_OK);
+        out[i] = md_t(&tensor[info.name[0] == 'n' ? 2 : info.name[0] == 'Y']);
+    }
+}
+
+/* A length above the size, where a mask looks it up: by a kernel of elements, of rows, and of a chain, by the reference
+ * evaluator, at the first call and at later ones. Other comparisons say nothing of lengths. */
+static void lengths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_reported;
+    } row[] = {
+        {"Y[b,j] = where(j < n:i32[b], X[b,j], -inf)", true},
+        {"Y[b,j] = where(j <= n:i32[b] - 1 and X[b,j] > 0, X[b,j], -inf)", true},
+        {"let S[b,j] = where(j < n:i32[b], X[b,j], -inf); Y[b,j] = exp(S[b,j] - max[k](S[b,k]))", true},
+        {"let S[b,i,j] = where(j < n:i32[b], sum[d](X[b,i,d] * X[b,j,d]), -inf); let E[b,i,j] = exp(S[b,i,j] - "
+         "max[k](S[b,i,k])); Y[b,i,e] = sum[j](E[b,i,j] * X[b,j,e]) / sum[j](E[b,i,j])",
+         true},
+        {"Y[b,j] = where(n:i32[b] > j, X[b,j], -inf)", false},
+        {"Y[b,j] = where(j < n:i32[b] + 1, X[b,j], -inf)", false},
+        {"Y[b,j] = where(j < n:i32[b], X[b,j], 0)", false},
+    };
+    const int64_t size[] = {2, 3, 4};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_op *op = NULL;
+        int32_t n[2];
+        const int rank = strstr(row[i].text, "X[b,j,d]") ? 3 : 2;
+        const md_tensor tensor[3] = {md_tensor_make(x, MD_F32, rank, size), md_tensor_make(y, MD_F32, rank, size),
+                                     md_tensor_make(n, MD_I32, 1, size)};
+        md_arg a[3];
+        for (int k = 0; k < 24; k++)
+            x[k] = 1 + (float)k / 8;
+        assert_int_equal(md_op_create(&op, context, row[i].text, NULL), MD_OK);
+        set_arguments(a, op, tensor);
+        for (int call = 0; call < 8; call++) {
+            n[0] = call % 4 == 3 ? 0 : 3;
+            n[1] = call % 2 ? 4 : 2;
+            const md_status s = call == 7 ? md_reference(op, a, 3) : md_call(op, NULL, a, 3);
+            if (call % 2 && row[i].is_reported)
+                expect_message(s, MD_INVALID_ARGUMENT, "length 4 in 'n' is above the size of '", row[i].text);
+            else
+                assert_int_equal(s, MD_OK);
+        }
+        md_op_destroy(&op);
+    }
+}
+
 static void contexts(void **state)
 {
     (void)state;
@@ -409,6 +464,7 @@ int main(void)
         cmocka_unit_test(overlaps),
         cmocka_unit_test(an_overwritten_input_is_copied),
         cmocka_unit_test(indices_out_of_range),
+        cmocka_unit_test(lengths),
         cmocka_unit_test(contexts),
         cmocka_unit_test(pins),
         cmocka_unit_test(no_compiler),

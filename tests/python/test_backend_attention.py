@@ -240,6 +240,16 @@ class Written(Case):
 
         self.variant(f, sizes=LARGER[:2])
 
+    def test_lengths_above_the_keys(self):
+        """PyTorch takes them, though a formula's `j < n` is a length, which must not be above the size."""
+        def f(q, k, v, n):
+            keep = torch.arange(k.shape[2], device=q.device) < n[:, None, None, None]
+            s = torch.where(keep, (q @ k.transpose(2, 3)).float() * 0.25, float("-inf"))
+            return torch.softmax(s, -1).to(q.dtype) @ v
+
+        self.variant(f, lambda b, n, m, dtype: torch.randint(m, 2 * m + 2, (b,)).to(DEVICE), dtypes=DTYPES[-1:],
+                     sizes=LARGER)
+
     def test_weights_that_are_read_elsewhere(self):
         """Then they are memory, and so attention is not one kernel."""
         def f(q, k, v):

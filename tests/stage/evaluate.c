@@ -333,6 +333,7 @@ value evaluate(machine *m, const md_fx_node *n)
                 .op = n->op, .type = n->type, .exclusive = n->exclusive, .reverse = n->reverse, .body = n->arg[0]},
             n->bound[0]);
     case MD_FX_CHECK:
+    case MD_FX_LENGTH:
         return evaluate(m, n->arg[0]);
     case MD_FX_REF:
         return m->row->ref[n->id];

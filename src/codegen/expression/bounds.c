@@ -1,4 +1,5 @@
-/* Subscripts that read memory, and CHECKs, are checked in the kernel: reported, clamped, or made to read nothing. */
+/* Subscripts that read memory, and CHECKs, are checked in the kernel: reported, clamped, or made to read nothing.
+ * Lengths are reported. */
 #include "codegen/expression/printer.h"
 
 #include <inttypes.h>
@@ -39,6 +40,25 @@ static void also(const char **all, md_cg *cg, const char *one)
     *all = *all ? md_cg_format(cg, "%s & %s", *all, one) : one;
 }
 
+/* Prints a report of a value that `is_bad`: a condition of C. */
+static void report_uniform(md_cg *cg, bool hoisted, const char *is_bad, const int32_t at[2], const char *value)
+{
+    const char *wanted = cg->mask ? md_cg_format(cg, " && md_any_b(md_head_b(md_n) & %s)", cg->mask) : "";
+    if (wanted)
+        md_strbuf_printf(md_cg_sink(cg, hoisted), "if (%s%s) md_report(p->report, %" PRId32 ", %" PRId32 ", %s);\n",
+                         is_bad, wanted, at[0], at[1], value);
+}
+
+static void report_lanes(md_cg *cg, const char *are_good, const int32_t at[2], const char *values)
+{
+    const char *bad =
+        md_cg_format(cg, "md_head_b(md_n)%s%s & ~%s", cg->mask ? " & " : "", cg->mask ? cg->mask : "", are_good);
+    if (bad)
+        md_strbuf_printf(md_cg_sink(cg, false),
+                         "if (md_any_b(%s)) md_report_lanes(p->report, %" PRId32 ", %" PRId32 ", %s, %s);\n", bad,
+                         at[0], at[1], values, bad);
+}
+
 /* A subscript that lanes share. */
 static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2], const char *extent, md_cg_name index)
 {
@@ -53,9 +73,7 @@ static md_cg_name check_uniform(md_cg_place *out, md_cg *cg, const int32_t at[2]
         const char *clamped = md_cg_format(cg, "md_clamp_si(%s, 0, %s - 1)", index.text, extent);
         index.text = md_cg_share(cg, "int64_t", clamped, hoisted);
     } else if (cg->formula->bounds == MD_BOUNDS_REPORT) {
-        const char *wanted = cg->mask ? md_cg_format(cg, " && md_any_b(md_head_b(md_n) & %s)", cg->mask) : "";
-        md_strbuf_printf(md_cg_sink(cg, hoisted), "if (!%s%s) md_report(p->report, %" PRId32 ", %" PRId32 ", %s);\n",
-                         inside, wanted ? wanted : "", at[0], at[1], index.text);
+        report_uniform(cg, hoisted, md_cg_format(cg, "!%s", inside), at, index.text);
     }
     return index;
 }
@@ -74,12 +92,31 @@ static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], 
         md_cg_declare(cg, "md_b", false, false, md_cg_format(cg, "md_inside_i(%s, %s)", index.text, extent));
     also(&out->mask, cg, inside.text);
     if (cg->formula->bounds == MD_BOUNDS_REPORT && cg->status == MD_OK)
-        md_strbuf_printf(md_cg_sink(cg, false),
-                         "if (md_any_b(md_head_b(md_n)%s%s & ~%s)) md_report_lanes(p->report, %" PRId32 ", %" PRId32
-                         ", %s, md_head_b(md_n)%s%s & ~%s);\n",
-                         cg->mask ? " & " : "", cg->mask ? cg->mask : "", inside.text, at[0], at[1], index.text,
-                         cg->mask ? " & " : "", cg->mask ? cg->mask : "", inside.text);
+        report_lanes(cg, inside.text, at, index.text);
     return index;
+}
+
+/* Along an empty dim no element asks for the length, but a chain may. */
+md_cg_name md_cg_length(md_cg *cg, md_cg_value_number *v)
+{
+    const md_fx_node *node = v->node;
+    const int64_t size = cg->formula->dim[node->id].size;
+    const char *limit =
+        size >= 0 ? md_cg_format(cg, "INT64_C(%" PRId64 ")", size) : md_cg_format(cg, "p->n%" PRId32, node->id);
+    const int32_t at[2] = {node->arg[0]->id, md_fx_length_axis(node->id)};
+    md_cg_name length = md_cg_eval(cg, node->arg[0]);
+    if (!length.text || !limit)
+        return (md_cg_name){NULL, true};
+    if (!cg->formula->reports_lengths)
+        return length;
+    const bool is_hoisted = md_cg_can_hoist(cg, length.is_uniform, true);
+    if (length.is_uniform)
+        report_uniform(cg, is_hoisted, md_cg_format(cg, "%s > %s && %s > 0", length.text, limit, limit), at,
+                       length.text);
+    else
+        report_lanes(cg, md_cg_format(cg, "md_le_i(%s, md_splat_i(%s))", length.text, limit), at, length.text);
+    md_cg_know(cg, v, length, is_hoisted); /* so it is reported once */
+    return length;
 }
 
 /* Adds the condition that this block owns the place: all blocks compute the index, and one of them stores. */

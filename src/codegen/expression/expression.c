@@ -373,6 +373,8 @@ md_cg_name md_cg_eval(md_cg *cg, const md_fx_node *node)
         return md_cg_scan(cg, v);
     case MD_FX_CHECK:
         return md_cg_eval(cg, node->arg[0]);
+    case MD_FX_LENGTH:
+        return md_cg_length(cg, v);
     case MD_FX_REF:
     case MD_FX_COUNT:
         break;

@@ -30,7 +30,8 @@ typedef struct md_cg_value_number {
     uint64_t hash;
     int32_t epoch; /* of the body in which `varies` and `known` were set; in another body they are void */
     int8_t varies; /* over the lanes: -1 not yet known */
-    int8_t is_guarded; /* reads memory that may lie outside where a guard does not hold, or loops: -1 not yet known */
+    /* reads memory that may lie outside where a guard does not hold, reports lengths, or loops: -1 not yet known */
+    int8_t is_guarded;
     md_cg_known *known;
 } md_cg_value_number;
 
@@ -157,5 +158,7 @@ const char *md_cg_uniform_place(md_cg *cg, int32_t tensor, int32_t n, const md_f
 const char *md_cg_extent(md_cg *cg, int32_t tensor, int32_t axis);
 /** Checks a subscript that must be: gives back the subscript to use, and adds to the place's condition or mask. */
 md_cg_name md_cg_check(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript);
+/** The value of a LENGTH, which the kernel reports if it is above the size. */
+md_cg_name md_cg_length(md_cg *cg, md_cg_value_number *v);
 
 #endif

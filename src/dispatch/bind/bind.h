@@ -81,11 +81,14 @@ void md_ds_fill_call(md_kn_call *call, const md_ds_op *op, const md_ds_bound *bo
 
 /* Errors for indices that kernels found outside their axis. */
 
-/* An index, and the axis that it is outside of. */
+/* An index, and the axis that it is outside of; or a length above the size of a dim (axis: md_fx_length_axis). */
 typedef struct md_ds_fault {
     int32_t tensor, axis;
-    int64_t value, extent; /* extent: elements of the axis */
+    int64_t value, extent; /* extent: elements of the axis; -1: not known */
 } md_ds_fault;
+
+/** A report as a fault at a shape. */
+md_ds_fault md_ds_fault_at(const md_kn_shape *shape, int32_t tensor, int32_t axis, int64_t value);
 
 /** INVALID_ARGUMENT with a message that names the tensor. */
 md_status md_ds_fail_fault(const md_ds_op *op, const md_ds_fault *fault);

@@ -219,16 +219,19 @@ static md_status run_with_memory(md_ds_op *op, md_ds_launch_head *head, md_ds_la
     return status;
 }
 
+/* -1: not known here. */
 static int64_t extent_of(const md_ds_op *op, const md_ds_launch_args *launch_args, const md_kn_report *report)
 {
     int32_t at = 0;
+    if (report->axis < 0)
+        return -1;
     for (int32_t i = 0; i < op->layout.n_args; i++) {
         const md_ds_arg_spec *a = &op->layout.arg[i];
         if (!a->is_scalar && a->number == op->layout.number[report->tensor])
             return (int64_t)launch_args->launch_plan[at + report->axis];
         at += a->is_scalar ? 0 : 2 * a->rank;
     }
-    return -1; /* only a temporary has no such number */
+    return -1; /* a temporary has no such number */
 }
 
 __attribute__((hot)) static md_status run_with(md_ds_op *op, md_ds_launch_head *head, md_ds_launch_args *launch_args,

@@ -86,7 +86,7 @@ static md_status evaluate(const md_ds_op *op, md_fx_binding *binding, const md_k
     MD_TRY(md_fx_evaluate(op->formula, binding, &found));
     if (!found.is_set)
         return MD_OK;
-    const md_ds_fault fault = {found.tensor, found.axis, found.value, shape->extent[found.tensor][found.axis]};
+    const md_ds_fault fault = md_ds_fault_at(shape, found.tensor, found.axis, found.value);
     return md_ds_fail_fault(op, &fault);
 }
 

@@ -101,8 +101,7 @@ static md_status run_now(double *us, run *r)
     md_ds_shape_entry_count(r->entry, *us);
     if (!atomic_load_explicit(&report.is_set, memory_order_acquire))
         return MD_OK;
-    const md_ds_fault fault = {report.tensor, report.axis, report.value,
-                               r->bound->shape.extent[report.tensor][report.axis]};
+    const md_ds_fault fault = md_ds_fault_at(&r->bound->shape, report.tensor, report.axis, report.value);
     return md_ds_fail_fault(r->op, &fault);
 }
 
@@ -201,7 +200,6 @@ md_status md_ds_run_in(md_ds_op *op, const md_ds_plan *plan, md_stream stream, m
     MD_TRY(launch_all(&r));
     if (!atomic_load_explicit(&report.is_set, memory_order_acquire))
         return MD_OK;
-    const md_ds_fault fault = {report.tensor, report.axis, report.value,
-                               bound->shape.extent[report.tensor][report.axis]};
+    const md_ds_fault fault = md_ds_fault_at(&bound->shape, report.tensor, report.axis, report.value);
     return md_ds_fail_fault(op, &fault);
 }

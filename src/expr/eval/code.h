@@ -133,6 +133,7 @@ const md_eval_code *md_eval_reduce(md_eval_machine *m, const md_fx_node *node, c
 const md_eval_code *md_eval_scan(md_eval_machine *m, const md_fx_node *node, const md_eval_code *body);
 /** The operands of a recurrence as one code, which the recurrence has as its argument. */
 const md_eval_code *md_eval_step(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg);
+const md_eval_code *md_eval_length(md_eval_machine *m, const md_fx_node *node, const md_eval_code *value);
 const md_eval_code *md_eval_load(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg);
 /** Element of the access at these positions of memory; false (and a fault) where an index lies outside and nothing is
  * to be read or written. Positions may be clamped. */

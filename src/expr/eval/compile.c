@@ -49,6 +49,8 @@ static const md_eval_code *make_code(md_eval_machine *m, const md_fx_node *node,
         return md_eval_scan(m, node, arg[0]);
     case MD_FX_CHECK: /* all subscripts are checked here */
         return arg[0];
+    case MD_FX_LENGTH:
+        return md_eval_length(m, node, arg[0]);
     case MD_FX_REF:
     case MD_FX_COUNT:
         break;

@@ -21,7 +21,8 @@ typedef struct md_fx_binding {
     int64_t size[MD_FX_MAX_DIMS];
 } md_fx_binding;
 
-/* An index that read or wrote outside: what a kernel or the evaluator reports. */
+/* An index that read or wrote outside, or a length in `tensor` that is above the size of a dim (axis:
+ * md_fx_length_axis(dim)): what a kernel or the evaluator reports. */
 typedef struct md_fx_fault {
     bool is_set;
     int32_t tensor, axis;

@@ -179,6 +179,32 @@ static void choose(const md_eval_machine *m, md_eval_code *c, const md_fx_node *
     }
 }
 
+/* ---- lengths ---- */
+
+static int64_t run_length(md_eval_machine *m, const md_eval_code *c)
+{
+    const int64_t length = md_eval_int(m, c->arg[0]);
+    if (length > m->binding->size[c->id] && !m->fault->is_set)
+        *m->fault = (md_fx_fault){
+            .is_set = true, .tensor = (int32_t)c->whole, .axis = md_fx_length_axis(c->id), .value = length};
+    return length;
+}
+
+const md_eval_code *md_eval_length(md_eval_machine *m, const md_fx_node *node, const md_eval_code *value)
+{
+    md_eval_code *c = m->formula->reports_lengths ? md_eval_code_new(m) : NULL;
+    if (!c)
+        return m->formula->reports_lengths ? NULL : value;
+    c->integer = run_length;
+    c->arg[0] = value;
+    c->id = node->id;
+    c->whole = node->arg[0]->id;
+    c->uses = value->uses;
+    return c;
+}
+
+/* ---- making them ---- */
+
 const md_eval_code *md_eval_load(md_eval_machine *m, const md_fx_node *node, const md_eval_code *const *arg)
 {
     md_eval_code *c = md_eval_code_new(m);

@@ -1,7 +1,7 @@
 /* The working state of one md_fx_formula_create: what the passes of the front end share. Private to src/expr.
  *
  * Order: parse, symbols (names, ranks, declarations), resolve (statements become typed nodes; infer gives types), dims
- * (which axes and indices are one size), simplify, widen, simplify again, reach. */
+ * (which axes and indices are one size), simplify, widen, simplify again, reach, lengths. */
 #ifndef MD_EXPR_FRONT_FRONT_H
 #define MD_EXPR_FRONT_FRONT_H
 
@@ -70,6 +70,9 @@ md_status md_front_widen(md_front *front);
 md_status md_front_simplify(md_front *front);
 /** Checks the shape of subscripts and collects what must be range-checked at each call. */
 md_status md_front_reaches(md_front *front);
+
+/** Marks lengths that masks look up: the kernel reports those above the size. */
+md_status md_front_lengths(md_front *front);
 
 /** The tensor or scalar of that name, -1 if there is none. */
 int32_t md_front_tensor(const md_front *front, const char *name);

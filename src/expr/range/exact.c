@@ -28,6 +28,7 @@ static bool add_node(md_fx_whole_maker *m, const md_fx_node *node)
         md_fx_whole_push(m, MD_FX_WHOLE_INPUT, MD_FX_MAX_DIMS + node->id);
         return true;
     case MD_FX_CHECK:
+    case MD_FX_LENGTH:
         return add_node(m, node->arg[0]);
     case MD_FX_CAST: /* of a truth value */
         return node->to == MD_I64 && add_node(m, node->arg[0]);

@@ -292,7 +292,7 @@ static bool linear_of(md_range *r, md_range_linear *out, const md_fx_node *node)
         return false;
     if (md_fx_affine_of(&a, r->formula, node))
         return linear_affine(r, out, &a);
-    if (node->kind == MD_FX_CHECK || (node->kind == MD_FX_CAST && node->to == MD_I64))
+    if (node->kind == MD_FX_CHECK || node->kind == MD_FX_LENGTH || (node->kind == MD_FX_CAST && node->to == MD_I64))
         return linear_of(r, out, node->arg[0]);
     return node->kind == MD_FX_OP ? linear_op(r, out, node) : linear_atom(r, out, node);
 }

@@ -139,7 +139,7 @@ typedef struct limits {
     const md_fx_formula *formula;
     const md_kn_shape *shape;
     int64_t of[MD_KN_MAX_TENSORS]; /* values of an index tensor are below it; 0: no index tensor */
-    int64_t extent; /* of the axis whose subscript is visited */
+    int64_t extent; /* of the axis whose subscript is visited; of lengths one more */
     bool needs_positive;
 } limits;
 
@@ -163,6 +163,10 @@ static bool look(void *user, const md_fx_node *node)
     if (node->kind == MD_FX_LOAD)
         for (int32_t a = 0; a < node->n_args; a++)
             limit_subscript(l, node->id, a, node->arg[a]);
+    if (node->kind == MD_FX_LENGTH) {
+        l->extent = l->shape ? l->shape->size[node->id] + 1 : 1;
+        (void)limit_load(l, node->arg[0]);
+    }
     if (node->kind == MD_FX_OP && md_fx_op_info(node->op)->hi > 0)
         l->needs_positive |= md_fx_op_info(node->op)->lo >= 0;
     return true;

@@ -376,6 +376,7 @@ bound_value bound_value_of(bound_walker *walker, const md_fx_node *node)
     case MD_FX_SCAN:
         return reduction_or_scan(walker, node);
     case MD_FX_CHECK:
+    case MD_FX_LENGTH:
         return bound_value_of(walker, node->arg[0]);
     default:
         return leaf(walker, node);

@@ -126,19 +126,52 @@ static bool is_index(md_op *op, const char *name)
     return false;
 }
 
-/* Integers that are no indices are lengths where the call gives a size: three quarters of it and more. */
-static int64_t size_given(const data_set *set)
+/* The size of a dim whose name ends before `end`; 0: there is none. */
+static int64_t size_before(const data_set *set, const char *text, const char *end)
 {
+    const char *begin = end;
+    while (begin > text && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_'))
+        begin--;
     for (int32_t i = 0; i < set->n; i++)
-        if (set->info[i].is_size)
-            return set->tensor[i].size[0];
+        for (int32_t a = 0; a < set->tensor[i].rank; a++) {
+            const char *name = set->info[i].dim[a];
+            if (strlen(name) == (size_t)(end - begin) && !strncmp(name, begin, (size_t)(end - begin)))
+                return set->tensor[i].size[a];
+        }
     return 0;
+}
+
+/* The size that the tensor has lengths of, where a mask of the printed formula says j < n[..] or j <= n[..]; else 0. */
+static int64_t size_compared(const data_set *set, const char *text, const char *name)
+{
+    static const char *const sign[] = {" < ", " <= "};
+    const size_t n = strlen(name);
+    for (int32_t k = 0; k < 2 && strstr(text, "-inf"); k++)
+        for (const char *at = strstr(text, sign[k]); at; at = strstr(at + 1, sign[k])) {
+            const char *right = at + strlen(sign[k]);
+            if (!strncmp(right, name, n) && (right[n] == '[' || right[n] == ':'))
+                return size_before(set, text, at);
+        }
+    return 0;
+}
+
+/* Integers that are no indices are lengths where they are compared with an index, or where the call gives a size: three
+ * quarters of it and more. */
+static int64_t size_of_lengths(const data_set *set, md_op *op, int32_t i)
+{
+    const char *name = set->info[i].name;
+    if (is_index(op, name))
+        return 0;
+    for (int32_t k = 0; k < set->n; k++)
+        if (set->info[k].is_size)
+            return set->tensor[k].size[0];
+    return size_compared(set, md_op_formula(op), name);
 }
 
 static void fill(data_set *set, md_op *op, int32_t i, int64_t index_limit, uint64_t *random)
 {
     int64_t n = data_count(set, i);
-    const int64_t most = is_index(op, set->info[i].name) ? 0 : size_given(set), least = most - most / 4;
+    const int64_t most = size_of_lengths(set, op, i), least = most - most / 4;
     md_dtype t = set->tensor[i].dtype;
     void *p = memory_of(set, i);
     for (int64_t k = 0; k < n; k++) {

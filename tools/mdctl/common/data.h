@@ -17,8 +17,8 @@ typedef struct data_set {
 } data_set;
 
 /** Allocates and fills: reals are uniform in [-1, 1), every other one close to 0.31; index tensors lie inside every
- * axis that is gathered or scattered, other integers in 0..7; scalars are 0.5 (reals) and 1 (integers). Free it, also
- * after a failure. */
+ * axis that is gathered or scattered, lengths are three quarters of their size and more, other integers in 0..7;
+ * scalars are 0.5 (reals) and 1 (integers). Free it, also after a failure. */
 md_status data_make(data_set *out, md_context *context, md_op *op, const char *sizes, uint64_t seed);
 /** The same sizes and values in memory of its own, without images: made by copies on the device. */
 md_status data_clone(data_set *out, const data_set *from);

@@ -157,7 +157,10 @@ def _comparison(name: str, sign: str) -> None:
         kinds = {kind(x.dtype), kind(y.dtype)}
         common = "f64" if "f64" in (x.dtype, y.dtype) and not isinstance(y.tree, Const) else "f32"
         to = common if "real" in kinds else "i64" if "whole" in kinds else "bool"
-        return apply(g, f"({{0}} {sign} {{1}})", [operand(x, to), operand(y, to)], "bool")
+        # n > j, never j < n, of which a formula makes a length: one above the size of j is no mistake here
+        sides = (1, 0) if sign.startswith("<") else (0, 1)
+        text = f"({{{sides[0]}}} {sign.replace('<', '>')} {{{sides[1]}}})"
+        return apply(g, text, [operand(x, to), operand(y, to)], "bool")
 
     entry(f"{name}.Tensor", f"{name}.Scalar")(f)
 
