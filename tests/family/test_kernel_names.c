@@ -19,6 +19,7 @@ static const char scan[] = "Y[i,j] = cumsum[j](X[i,j])";
 static const char gather[] = "Y[i,j] = T[I:i64[i],j]";
 static const char scatter[] = "Y[I:i64[i],j] += X[i,j]";
 static const char add[] = "Y[i,j] = A[i,j] + B[i,j]";
+static const char planes[] = "Y[i,j] = sum[r,s](X[i + r,j + s] * W[r,s])";
 static const char conv[] = "Y[i] = sum[k](X[i + k] * W[k])";
 static const char attention[] =
     "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d]); let m[b,h,i] = max[j](S[b,h,i,j]); let "
@@ -49,6 +50,7 @@ static const row rows[] = {
     {MD_DEV_HOST, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_HOST, "gemv", matmul, "matmul_f32"},
     {MD_DEV_HOST, "chain", attention, "chain_bf16"},
+    {MD_DEV_HOST, "nest_lanes", planes, "sum_f32"},
     {MD_DEV_HOST, "nest", conv, "sum_f32"},
     {MD_DEV_CUDA, "pointwise", add, "add_f32"},
     {MD_DEV_CUDA, "gather", gather, "gather_f32"},

@@ -64,7 +64,8 @@ PACKAGE_FLOORS = [["attention", "normal", "options", "randoms", "report"], ["gen
 CIRCLES = [
     ("expressions nest: printing an operation prints its operands, and those may be loads or reductions of expressions",
      {"codegen/expression/access.c", "codegen/expression/place.c", "codegen/expression/bounds.c",
-      "codegen/expression/expression.c", "codegen/expression/loops.c"}),
+      "codegen/expression/expression.c", "codegen/expression/loops.c", "codegen/expression/group.c",
+      "codegen/expression/run.c"}),
 ]
 
 # Pattern, why, and the files that may use it.

@@ -98,33 +98,27 @@ static const struct {
      "checked at run time\n"
      "  axis 0 of X at i - 2: once, before each call\n"
      "  axis 0 of Y at ids[i]: in the kernel, at each access\n"},
-    {"Y[i] = where(i > 2, sum[j,k](X[i-2,j,k]), 0)",
-     "Y:f32[i] = where(i > 2, sum[j,k](X:f32[i - 2,j,k]), 0)\n"
-     "sizes\n"
-     "  i: axis 0 of argument 0, Y\n"
-     "  j: axis 1 of argument 1, X\n"
-     "  k: axis 2 of argument 1, X\n"
-     "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
-     "stages on host\n"
-     "  0 nest over 1 index\n"
-     "    families: nest\n"
-     "    slow: a loop nest over single elements, since a reduction runs over several indices at "
-     "once\n"
-     "checked at run time\n"
-     "  axis 0 of X at i - 2: once, before each call\n"},
-    {"Y[i] = where(i > 2, sum[j](X[i-2,j]), 0)",
-     "Y:f32[i] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
-     "sizes\n"
-     "  i: axis 0 of argument 0, Y\n"
-     "  j: axis 1 of argument 1, X\n"
-     "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
-     "stages on host\n"
-     "  0 nest over 1 index\n"
-     "    families: nest\n"
-     "    slow: a loop nest over single elements, since its reductions and scans are no row, "
-     "product or scan together, or stand in an arm of a where that guards what they read\n"
-     "checked at run time\n"
-     "  axis 0 of X at i - 2: once, before each call\n"},
+    {"Y[i] = where(i > 2, sum[j,k](X[i-2,j,k]), 0)", "Y:f32[i] = where(i > 2, sum[j,k](X:f32[i - 2,j,k]), 0)\n"
+                                                     "sizes\n"
+                                                     "  i: axis 0 of argument 0, Y\n"
+                                                     "  j: axis 1 of argument 1, X\n"
+                                                     "  k: axis 2 of argument 1, X\n"
+                                                     "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
+                                                     "stages on host\n"
+                                                     "  0 nest over 1 index\n"
+                                                     "    families: nest_lanes, nest\n"
+                                                     "checked at run time\n"
+                                                     "  axis 0 of X at i - 2: once, before each call\n"},
+    {"Y[i] = where(i > 2, sum[j](X[i-2,j]), 0)", "Y:f32[i] = where(i > 2, sum[j](X:f32[i - 2,j]), 0)\n"
+                                                 "sizes\n"
+                                                 "  i: axis 0 of argument 0, Y\n"
+                                                 "  j: axis 1 of argument 1, X\n"
+                                                 "  X.0: axis 0 of argument 1, X, which must only be long enough\n"
+                                                 "stages on host\n"
+                                                 "  0 nest over 1 index\n"
+                                                 "    families: nest_lanes, nest\n"
+                                                 "checked at run time\n"
+                                                 "  axis 0 of X at i - 2: once, before each call\n"},
     {"size i=60, j=60, k=60, l=60; Y[i,l] = sum[j,k](A:i32[i,j] * B:i32[j,k] * C:i32[k,l])",
      "size i=60, l=60, j=60, k=60; Y:i64[i,l] = sum[j,k](A:i32[i,j] * B:i32[j,k] * C:i32[k,l])\n"
      "sizes\n"
@@ -185,6 +179,32 @@ static void texts(void **state)
         expect(row[i].formula, false, row[i].text);
 }
 
+/* Without a kernel for them, reductions over several indices and in an arm of a where run element by element. */
+static void slow(void **state)
+{
+    static const struct {
+        const char *device, *formula, *why; /* NULL: not slow */
+    } cases[] = {
+        {"sm_90a", "Y[i] = where(i > 2, sum[j,k](X[i-2,j,k]), 0)",
+         "since a reduction runs over several indices at once"},
+        {"sm_90a", "Y[i] = where(i > 2, sum[j](X[i-2,j]), 0)", "stand in an arm of a where that guards what they read"},
+        {"host", "Y[i,j] = X[i,j] + where(X[i,j] > 0, cumsum[j](where(j > 0, X[i,j-1], 0)), 0)",
+         "since its reductions and scans are no row"},
+        {"host", "Y[i,j] = sum[r,s](X[i+r,j+s] * W[r,s])", NULL},
+    };
+    (void)state;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        md_context *c = NULL;
+        assert_ok(md_context_create(
+            &c, &(md_context_options){.device = cases[i].device, .cc = "/nonexistent/cc", .threads = 1}));
+        text[0] = 0;
+        assert_ok(md_check_formula(c, cases[i].formula, NULL, 0, take, NULL));
+        const char *said = strstr(text, "slow: ");
+        assert_true(cases[i].why ? said && strstr(said, cases[i].why) : !said);
+        md_context_destroy(&c);
+    }
+}
+
 static void json(void **state)
 {
     (void)state;
@@ -210,6 +230,6 @@ static void json(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(json)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(slow), cmocka_unit_test(json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

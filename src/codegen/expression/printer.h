@@ -138,6 +138,10 @@ void md_cg_close(md_cg *cg);
 /* loops.c */
 md_cg_name md_cg_reduce(md_cg *cg, md_cg_value_number *v);
 md_cg_name md_cg_scan(md_cg *cg, md_cg_value_number *v);
+/* run.c */
+/** A run of integers compared with a value that lanes share, on a host: one comparison of narrow lanes. NULL: it is
+ * something else. */
+const char *md_cg_compare_run(md_cg *cg, const md_fx_node *n);
 /* group.c */
 /** Opens and closes the loop over the results of a group, in which nothing is grouped. */
 void md_cg_group_open(md_cg *cg, md_strbuf *sink);

@@ -130,20 +130,54 @@ MD_INLINE unsigned long long md_lane_bytes(unsigned long long bits, int size)
                 md_head_bytes(rest < 0 ? 0 : rest)); \
     }
 #else
+/* AVX2 loads and stores some elements of four bytes of a vector; of others one after the other. */
+#if defined(__AVX2__) && MD_VL == 8
+#define MD_HAS_WORDS(E) (sizeof(E) == 4)
+MD_INLINE md_b md_get_words(const void *from, md_b m) { return (md_b)__builtin_ia32_maskloadd256(from, m); }
+MD_INLINE void md_put_words(void *to, md_b w, md_b m) { __builtin_ia32_maskstored256(to, m, w); }
+#else
+#define MD_HAS_WORDS(E) 0
+MD_INLINE md_b md_get_words(const void *from, md_b m) { return (void)from, m; }
+MD_INLINE void md_put_words(void *to, md_b w, md_b m) { (void)to, (void)w, (void)m; }
+#endif
 #define MD_MASKED_UNIT(T, E, W)                                                                                        \
-    MD_INLINE W md_part_##T##_mu(const void *t, int64_t o, md_b m) { return md_part_##T##_m(t, o, 1, MD_VL, m); }
+    MD_INLINE W md_part_##T##_mu(const void *t, int64_t o, md_b m)                                                     \
+    {                                                                                                                  \
+        union { W w; md_b b; } u;                                                                                      \
+        if (!MD_HAS_WORDS(E))                                                                                          \
+            return md_part_##T##_m(t, o, 1, MD_VL, m);                                                                 \
+        u.b = md_get_words((const E *)t + o, m);                                                                       \
+        return u.w;                                                                                                    \
+    }
 #define MD_HEAD(T, E, W)                                                                                               \
-    MD_OUTLINE W md_part_##T(const void *t, int64_t o, int n)                                                          \
+    MD_OUTLINE W md_some_##T(const void *t, int64_t o, int n)                                                          \
     {                                                                                                                  \
         W w = {0};                                                                                                     \
         for (int l = 0; l < n; l++)                                                                                    \
             w[l] = ((const E *)t)[o + l];                                                                              \
         return w;                                                                                                      \
     }                                                                                                                  \
-    MD_OUTLINE void md_put_part_##T(void *t, int64_t o, W w, int n)                                                    \
+    MD_OUTLINE void md_put_some_##T(void *t, int64_t o, W w, int n)                                                    \
     {                                                                                                                  \
         for (int l = 0; l < n; l++)                                                                                    \
             ((E *)t)[o + l] = w[l];                                                                                    \
+    }                                                                                                                  \
+    MD_INLINE W md_part_##T(const void *t, int64_t o, int n)                                                           \
+    {                                                                                                                  \
+        union { W w; md_b b; } u;                                                                                      \
+        if (!MD_HAS_WORDS(E))                                                                                          \
+            return md_some_##T(t, o, n);                                                                               \
+        u.b = md_get_words((const E *)t + o, md_head_b(n));                                                            \
+        return u.w;                                                                                                    \
+    }                                                                                                                  \
+    MD_INLINE void md_put_part_##T(void *t, int64_t o, W w, int n)                                                     \
+    {                                                                                                                  \
+        union { W w; md_b b; } u;                                                                                      \
+        u.w = w;                                                                                                       \
+        if (MD_HAS_WORDS(E))                                                                                           \
+            md_put_words((E *)t + o, u.b, md_head_b(n));                                                               \
+        else                                                                                                           \
+            md_put_some_##T(t, o, w, n);                                                                               \
     }
 #endif
 
