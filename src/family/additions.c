@@ -43,7 +43,7 @@ static double own_terms(const md_st_program *program, const md_st_stage *s, cons
     if (s->kind == MD_ST_CHAIN) {
         md_st_chain_sizes chain;
         md_st_chain_measure(&chain, program, (int32_t)(s - program->stage), size);
-        return (double)chain.keys + (double)chain.depth;
+        return (double)(s->chain->pairs ? MD_MAX(chain.keys, chain.rows) : chain.keys) + (double)chain.depth;
     }
     if (s->kind == MD_ST_PRODUCT)
         return (double)md_st_points(program, s->product.n_k, s->product.k, size);
@@ -92,6 +92,8 @@ double md_fa_moved_rounding(const md_fa_target *target)
     if (s->kind != MD_ST_CHAIN)
         return 0.0;
     (void)md_fx_visit(s->chain->weight, note_rounding, &most);
+    for (int32_t i = 0; s->chain->pairs && i < s->chain->pairs->n_sums; i++)
+        (void)md_fx_visit(s->chain->pairs->sum[i].weight, note_rounding, &most);
     for (int32_t i = 0; i < s->chain->n_terms; i++)
         (void)md_fx_visit(s->chain->term[i], note_rounding, &most);
     return most;

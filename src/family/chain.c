@@ -26,6 +26,10 @@ static void make_work(void *out, const md_st_program *program, int32_t stage, co
     score_work *w = out;
     (void)user;
     *w = (score_work){.ops = c->has_maximum ? 3 : 0, .transcendental = c->has_maximum};
+    for (int32_t i = 0; c->pairs && i < c->pairs->n_sums; i++)
+        (void)md_fx_visit(c->pairs->sum[i].weight, count, w);
+    if (c->pairs)
+        return;
     (void)md_fx_visit(c->open, count, w);
     for (int32_t i = 0; i < c->n_terms; i++) {
         w->ops += 1;
@@ -51,7 +55,8 @@ bool md_fa_chain_measure(md_fa_chain *out, const md_fa_target *target, const int
     score_work work;
     double flops = 0;
     *out = (md_fa_chain){0};
-    if (!md_cg_chain_of(&out->c, program, target->stage, target->facts->kind))
+    if (!md_cg_chain_of(&out->c, program, target->stage, target->facts->kind) &&
+        !md_cg_pairs_of(&out->c, program, target->stage, target->facts->kind))
         return false;
     md_st_know(&work, program, target->stage,
                &(md_st_fact){.which = MD_ST_KNOWN_EPILOGUE, .n_bytes = sizeof work, .make = make_work});
@@ -74,11 +79,12 @@ md_status md_fa_chain_emit(md_kn_launch_source *out, const md_fa_target *target,
     md_cg_chain chain;
     md_strbuf expr = {0};
     md_status status = md_fa_begin_launch(out, target);
-    if (status == MD_OK && !md_cg_chain_of(&chain, target->program, target->stage, target->facts->kind))
+    const bool is_pairs = md_cg_pairs_of(&chain, target->program, target->stage, target->facts->kind);
+    if (status == MD_OK && !is_pairs && !md_cg_chain_of(&chain, target->program, target->stage, target->facts->kind))
         status = md_fail(MD_INTERNAL, "the stage is no chain");
     for (int32_t i = 0; status == MD_OK && i < n_extra; i++)
         out->param[out->n_params++] = extra[i];
     if (status == MD_OK)
-        status = md_cg_chain_print(defines, &expr, &chain, out->param, out->n_params);
+        status = (is_pairs ? md_cg_pairs_print : md_cg_chain_print)(defines, &expr, &chain, out->param, out->n_params);
     return md_fa_end_launch(status, out, target->facts->kind, template_name, defines, &expr);
 }

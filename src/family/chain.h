@@ -2,10 +2,10 @@
 #ifndef MD_FAMILY_CHAIN_H
 #define MD_FAMILY_CHAIN_H
 
-#include "codegen/chain/chain.h"
+#include "codegen/chain/pairs.h"
 #include "family/family.h"
 
-/* A chain at given sizes. */
+/* A chain, or pairs, at given sizes. */
 typedef struct md_fa_chain {
     md_cg_chain c;
     int64_t batches, rows, keys, depth, columns;
@@ -14,7 +14,7 @@ typedef struct md_fa_chain {
     double ops, transcendental; /* of each score, beside the products: e, terms and weight included */
 } md_fa_chain;
 
-/** False where the stage is no chain. */
+/** False where the stage is neither. */
 bool md_fa_chain_measure(md_fa_chain *out, const md_fa_target *target, const int64_t *size);
 /** Number of pairs of rows and keys that are computed. */
 static inline double md_fa_chain_pairs(const md_fa_chain *sized)

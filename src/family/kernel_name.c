@@ -48,7 +48,7 @@ static void add_values(words *w, const md_st_stage *s)
     if (s->kind == MD_ST_PRODUCT)
         add_word(w, s->product.n_products == 2 ? "matmul2" : "matmul");
     if (s->kind == MD_ST_CHAIN)
-        add_word(w, "chain");
+        add_word(w, s->chain->pairs ? "pairs" : "chain");
     for (int32_t i = 0; i < s->row.n_reductions && s->kind == MD_ST_ROW; i++) {
         const md_st_reduction *r = &s->row.reduction[i];
         add_value(w, r->body);

@@ -13,7 +13,7 @@
 
 #include "expr/node.h"
 
-enum { MD_ST_MAX_PARTS = 3, MD_ST_MAX_TERMS = 4, MD_ST_MAX_GUARDS = 8, MD_ST_MAX_BOUND_TERMS = 8 };
+enum { MD_ST_MAX_PARTS = 8, MD_ST_MAX_TERMS = 4, MD_ST_MAX_GUARDS = 8, MD_ST_MAX_BOUND_TERMS = 8 };
 
 /* What REFs in a chain's expressions name. */
 enum {
@@ -21,7 +21,8 @@ enum {
     MD_ST_REF_MAXIMUM = MD_ST_MAX_TERMS,
     MD_ST_REF_X,
     MD_ST_REF_E,
-    MD_ST_REF_VALUE /* o */
+    MD_ST_REF_VALUE, /* o */
+    MD_ST_REF_X2 /* pairs: x of the second product */
 };
 
 typedef enum md_st_side { MD_ST_Q, MD_ST_K, MD_ST_V, MD_ST_SIDES } md_st_side;
@@ -49,6 +50,41 @@ typedef struct md_st_bound {
     md_st_bound_term term[MD_ST_MAX_BOUND_TERMS];
 } md_st_bound;
 
+/* Pairs: a chain of another kind, which sums in both directions; the gradient of attention is one. Of each row i and
+ * key j of a batch there are one or two products, x_n = sum over depth of operand(i) * operand(j), and of all pairs
+ *
+ *     o(i, c) = sum over j of weight(i, j, x) * operand(j, c)    towards rows
+ *     o(j, c) = sum over i of weight(i, j, x) * operand(i, c)    towards keys
+ *
+ * A pair that a bound leaves out has the weight 0 in all sums. */
+enum { MD_ST_MAX_PAIR_OPERANDS = 8, MD_ST_MAX_PAIR_PRODUCTS = 2, MD_ST_MAX_PAIR_SUMS = 4 };
+
+typedef struct md_st_pair_operand {
+    bool is_of_keys; /* over batch, axis, inner; else over batch, rows, inner */
+    int32_t inner; /* the index of depth or columns */
+    const md_fx_node *value; /* a LOAD, or a conversion of one */
+    const md_fx_node *load;
+} md_st_pair_operand;
+
+typedef struct md_st_pair_product {
+    int32_t of_rows, of_keys; /* operands */
+    int32_t depth; /* the index */
+} md_st_pair_product;
+
+typedef struct md_st_pair_sum {
+    bool is_towards_keys;
+    int32_t operand;
+    int32_t column; /* the index, which the stage's store of that number runs over, too */
+    const md_fx_node *weight; /* over batch, rows, axis, REF(X), REF(X2) */
+} md_st_pair_sum;
+
+typedef struct md_st_pairs {
+    int32_t n_operands, n_products, n_sums; /* one sum for each store, in which it is REF(VALUE) */
+    md_st_pair_operand operand[MD_ST_MAX_PAIR_OPERANDS];
+    md_st_pair_product product[MD_ST_MAX_PAIR_PRODUCTS];
+    md_st_pair_sum sum[MD_ST_MAX_PAIR_SUMS];
+} md_st_pairs;
+
 /* Indices of rows, batch and columns are the stage's outer ones; `axis` is the stage's. A group may be empty except
  * columns and depth. */
 typedef struct md_st_chain {
@@ -71,6 +107,9 @@ typedef struct md_st_chain {
     const md_fx_node *term[MD_ST_MAX_TERMS]; /* over batch, rows, axis, REF(E) */
     const md_fx_node *weight; /* over the same; a CAST says that the formula rounds it */
     const md_fx_node *reference; /* over batch, rows, REF(MAXIMUM); NULL without a maximum */
+    /* Pairs, else NULL. Depth and the sides Q and K are then of the first product, columns, V and the weight of the
+     * first sum towards rows, if there is one. */
+    const md_st_pairs *pairs;
 } md_st_chain; /* stores: over batch, rows, columns, REFs of VALUE, MAXIMUM and sums; per_row without columns, VALUE */
 
 #endif

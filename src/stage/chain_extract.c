@@ -21,11 +21,10 @@ static const md_fx_node *fail(extractor *e, const md_fx_node *node)
 
 /* ---- the product ---- */
 
-/* Deals the factors of sum[depth](Q * K): those of the axis are K's; those without depth leave the sum. */
-static bool deal(extractor *e, md_st_factors *left, const md_fx_node *sum)
+bool md_st_deal(const md_fx_node *side[2], md_st_factors *left, md_st_maker *m, int32_t axis, const md_fx_node *sum)
 {
     md_st_factors f;
-    const md_fx_node *side[2] = {NULL, NULL};
+    side[0] = side[1] = NULL;
     md_st_factors_of(&f, sum->arg[0]);
     *left = (md_st_factors){.type = f.type, .is_negative = f.is_negative};
     for (int32_t pass = 0; pass < 2; pass++)
@@ -35,17 +34,24 @@ static bool deal(extractor *e, md_st_factors *left, const md_fx_node *sum)
                 continue;
             if (!is_inside)
                 left->factor[left->n++] = f.factor[i];
-            int k = md_fx_uses_index(f.factor[i].node, e->frame->axis);
+            int k = md_fx_uses_index(f.factor[i].node, axis);
             if (is_inside)
-                side[k] = md_st_times(e->maker, side[k], &f.factor[i], f.type);
+                side[k] = md_st_times(m, side[k], &f.factor[i], f.type);
         }
     for (int k = 0; k < 2; k++)
         for (int32_t i = 0; i < sum->n_bound; i++)
             if (!side[k] || !md_fx_uses_index(side[k], sum->bound[i]))
                 return false;
-    e->chain->side[MD_ST_Q].value = side[0];
-    e->chain->side[MD_ST_K].value = side[1];
     return true;
+}
+
+const md_fx_node *md_st_times_all(md_st_maker *m, const md_fx_node *node, const md_st_factors *f)
+{
+    for (int32_t i = 0; i < f->n && node; i++)
+        node = md_st_times(m, node, &f->factor[i], f->type);
+    node = f->is_negative && node ? md_fx_op1(m->arena, MD_FX_NEG, node) : node;
+    (void)md_st_made(m, node);
+    return node;
 }
 
 /* True if an expression depends on nothing but rows, the axis and these indices. */
@@ -61,20 +67,19 @@ static bool is_over(const extractor *e, const md_fx_node *node, int32_t n, const
 static bool set_product(extractor *e, const md_fx_node *sum)
 {
     md_st_factors left;
+    const md_fx_node *side[2];
     md_arena *a = e->maker->arena;
     if (sum->op != MD_FX_R_SUM || sum->type != MD_F32 || sum->arg[0]->type != MD_F32 ||
         md_fx_has_kind(sum->arg[0], MD_FX_REF) || !is_over(e, sum->arg[0], sum->n_bound, sum->bound) ||
-        !deal(e, &left, sum))
+        !md_st_deal(side, &left, e->maker, e->frame->axis, sum))
         return false;
+    e->chain->side[MD_ST_Q].value = side[0];
+    e->chain->side[MD_ST_K].value = side[1];
     e->sum = sum;
     e->chain->n_depth = sum->n_bound;
     for (int32_t i = 0; i < sum->n_bound; i++)
         e->chain->depth[i] = sum->bound[i];
-    e->x = md_fx_ref(a, MD_ST_REF_X, MD_F32);
-    for (int32_t i = 0; i < left.n && e->x; i++)
-        e->x = md_st_times(e->maker, e->x, &left.factor[i], left.type);
-    if (left.is_negative && e->x)
-        e->x = md_fx_op1(a, MD_FX_NEG, e->x);
+    e->x = md_st_times_all(e->maker, md_fx_ref(a, MD_ST_REF_X, MD_F32), &left);
     return md_st_made(e->maker, e->x);
 }
 
@@ -186,23 +191,30 @@ static const md_fx_node *term_of(extractor *e, const md_fx_node *node, const md_
     return with_outer(e, MD_ST_REF_TERM + i, &c);
 }
 
-/* The weights times the values: factors with columns are the value. */
-static const md_fx_node *value_of(extractor *e, const md_fx_node *node, const md_fx_node *body)
+void md_st_part_value(const md_fx_node **weight, const md_fx_node **value, md_st_maker *m, const md_fx_node *body,
+                      int32_t n, const int32_t *column)
 {
     md_st_factors f;
-    md_st_cascade c;
-    const md_fx_node *weight = NULL, *value = NULL;
+    *weight = *value = NULL;
     md_st_factors_of(&f, body);
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < f.n; i++) {
-            bool is_value = md_fx_uses_any_index(f.factor[i].node, e->frame->n_columns, e->frame->columns);
+            bool is_value = md_fx_uses_any_index(f.factor[i].node, n, column);
             if (f.factor[i].is_divisor == (pass == 1))
-                *(is_value ? &value : &weight) = md_st_times(e->maker, is_value ? value : weight, &f.factor[i], f.type);
+                *(is_value ? value : weight) = md_st_times(m, is_value ? *value : *weight, &f.factor[i], f.type);
         }
-    if (f.is_negative && weight) {
-        weight = md_fx_op1(e->maker->arena, MD_FX_NEG, weight);
-        (void)md_st_made(e->maker, weight);
+    if (f.is_negative && *weight) {
+        *weight = md_fx_op1(m->arena, MD_FX_NEG, *weight);
+        (void)md_st_made(m, *weight);
     }
+}
+
+/* The weights times the values. */
+static const md_fx_node *value_of(extractor *e, const md_fx_node *node, const md_fx_node *body)
+{
+    md_st_cascade c;
+    const md_fx_node *weight = NULL, *value = NULL;
+    md_st_part_value(&weight, &value, e->maker, body, e->frame->n_columns, e->frame->columns);
     if (!weight || !value || md_fx_has_kind(value, MD_FX_REF) || !split_body(e, &c, weight))
         return fail(e, node);
     weight = over_e(e, &c);

@@ -3,18 +3,6 @@
 
 #include <stdlib.h>
 
-typedef struct parts {
-    int32_t n, group[MD_ST_MAX_PARTS]; /* its groups in order */
-} parts;
-
-static bool has_part(const parts *p, int32_t group)
-{
-    for (int32_t i = 0; i < p->n; i++)
-        if (p->group[i] == group)
-            return true;
-    return false;
-}
-
 static bool touches(const md_st_group *g, int32_t tensor, bool writes)
 {
     for (int32_t i = 0; i < g->stage.n_tensors; i++)
@@ -34,21 +22,21 @@ static bool feeds(const md_st_draft *d, int32_t writer, int32_t reader)
     return false;
 }
 
-static bool is_read_elsewhere(const md_st_draft *d, const parts *p, int32_t tensor)
+static bool is_read_elsewhere(const md_st_draft *d, const md_st_parts *p, int32_t tensor)
 {
     for (int32_t g = 0; g < d->n_groups; g++)
-        if (!has_part(p, g) && touches(&d->group[g], tensor, false))
+        if (!md_st_has_part(p, g) && touches(&d->group[g], tensor, false))
             return true;
     return false;
 }
 
 /* A chain runs where the last part stands: what stands between parts must not need them, nor change what they read. */
-static bool may_move(const md_st_draft *d, const parts *p)
+static bool may_move(const md_st_draft *d, const md_st_parts *p)
 {
     for (int32_t i = 0; i + 1 < p->n; i++)
         for (int32_t g = p->group[i] + 1; g < p->group[p->n - 1]; g++) {
             const md_st_stage *s = &d->group[p->group[i]].stage;
-            for (int32_t k = 0; k < s->n_tensors && !has_part(p, g); k++)
+            for (int32_t k = 0; k < s->n_tensors && !md_st_has_part(p, g); k++)
                 if (touches(&d->group[g], s->tensor[k], !s->is_stored[k]))
                     return false;
         }
@@ -56,7 +44,7 @@ static bool may_move(const md_st_draft *d, const parts *p)
 }
 
 /* The parts' statements in order, each with those before it in it. */
-static int32_t list_items(md_st_draft *d, const parts *p, md_st_item *item)
+static int32_t list_items(md_st_draft *d, const md_st_parts *p, md_st_item *item)
 {
     int32_t n = 0;
     for (int32_t stmt = 0; stmt < d->formula->n_stmts; stmt++)
@@ -79,7 +67,7 @@ static int32_t list_items(md_st_draft *d, const parts *p, md_st_item *item)
 }
 
 /* Keeps the statements whose results are needed, that of the last part first. */
-static int32_t keep_stored(const md_st_draft *d, const parts *p, int32_t n, md_st_item *item)
+static int32_t keep_stored(const md_st_draft *d, const md_st_parts *p, int32_t n, md_st_item *item)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < n; i++)
@@ -106,7 +94,9 @@ static bool may_be_part(const md_st_draft *d, const md_st_group *g)
     return true;
 }
 
-static bool try_parts(md_st_draft *d, const parts *p, md_st_item *item, md_st_stage *stage)
+typedef bool (*former)(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item);
+
+static bool try_parts(md_st_draft *d, const md_st_parts *p, md_st_item *item, md_st_stage *stage, former form)
 {
     int32_t n = 0;
     if (!may_move(d, p))
@@ -116,15 +106,19 @@ static bool try_parts(md_st_draft *d, const parts *p, md_st_item *item, md_st_st
             return false;
     n = list_items(d, p, item);
     n = n > 0 ? keep_stored(d, p, n, item) : 0;
-    return n > 0 && md_st_form_chain(d->maker, stage, n, item);
+    return n > 0 && form(d->maker, stage, n, item);
 }
 
-static void insert(md_st_draft *d, const parts *p, const md_st_stage *stage)
+static void insert(md_st_draft *d, const md_st_parts *p, const md_st_stage *stage)
 {
     int32_t at = p->group[p->n - 1] + 1;
     md_st_chain *chain = (md_st_chain *)(uintptr_t)stage->chain;
-    for (int32_t g = d->n_groups++; g > at; g--)
+    for (int32_t g = d->n_groups++; g > at; g--) {
         d->group[g] = d->group[g - 1];
+        md_st_chain *moved = (md_st_chain *)(uintptr_t)d->group[g].stage.chain;
+        for (int32_t i = 0; moved && i < moved->n_parts; i++)
+            moved->part[i] += moved->part[i] >= at;
+    }
     chain->n_parts = p->n;
     for (int32_t i = 0; i < p->n; i++)
         chain->part[i] = p->group[i];
@@ -132,21 +126,40 @@ static void insert(md_st_draft *d, const parts *p, const md_st_stage *stage)
 }
 
 /* Looks for the parts before the group: what it reads, and what that reads. */
-static bool find_parts(md_st_draft *d, int32_t last, parts *p, md_st_item *item, md_st_stage *stage)
+static bool find_parts(md_st_draft *d, int32_t last, md_st_parts *p, md_st_item *item, md_st_stage *stage)
 {
     for (int32_t middle = last - 1; middle >= 0; middle--) {
         if (!feeds(d, middle, last))
             continue;
         for (int32_t first = middle - 1; first >= 0; first--) {
-            *p = (parts){3, {first, middle, last}};
-            if (feeds(d, first, middle) && try_parts(d, p, item, stage))
+            *p = (md_st_parts){3, {first, middle, last}};
+            if (feeds(d, first, middle) && try_parts(d, p, item, stage, md_st_form_chain))
                 return true;
         }
-        *p = (parts){2, {middle, last}};
-        if (try_parts(d, p, item, stage))
+        *p = (md_st_parts){2, {middle, last}};
+        if (try_parts(d, p, item, stage, md_st_form_chain))
             return true;
     }
     return false;
+}
+
+static bool is_taken(const md_st_draft *d, const md_st_parts *p)
+{
+    for (int32_t g = 0; g < d->n_groups; g++)
+        for (int32_t i = 0; d->group[g].stage.chain && i < d->group[g].stage.chain->n_parts; i++)
+            if (md_st_has_part(p, d->group[g].stage.chain->part[i]))
+                return true;
+    return false;
+}
+
+static void add_pairs(md_st_draft *d, md_st_item *item, md_st_stage *stage)
+{
+    for (int32_t g = 0; g < d->n_groups && d->n_groups < MD_ST_MAX_STAGES && !d->maker->no_memory; g++) {
+        md_st_parts p;
+        if (d->group[g].stage.kind == MD_ST_PRODUCT && md_st_find_pairs(&p, d, g) && p.group[0] == g &&
+            !is_taken(d, &p) && try_parts(d, &p, item, stage, md_st_form_pairs))
+            insert(d, &p, stage);
+    }
 }
 
 void md_st_add_chains(md_st_draft *d)
@@ -155,12 +168,14 @@ void md_st_add_chains(md_st_draft *d)
     md_st_stage *stage = calloc(1, sizeof *stage);
     d->maker->no_memory |= !item || !stage;
     for (int32_t g = 1; g < d->n_groups && d->n_groups < MD_ST_MAX_STAGES && !d->maker->no_memory; g++) {
-        parts p;
+        md_st_parts p;
         if (!find_parts(d, g, &p, item, stage))
             continue;
         insert(d, &p, stage);
         g++;
     }
+    if (!d->maker->no_memory)
+        add_pairs(d, item, stage);
     free(item);
     free(stage);
 }

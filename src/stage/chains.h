@@ -45,6 +45,60 @@ int64_t md_st_share_of(const md_st_chain *chain, int32_t index);
  * Q, K, V, depth, score, sums, weight and reference. False where they are not those of a chain. */
 bool md_st_extract_chain(md_st_chain_builder *b, int32_t n, md_st_item *item);
 
+/** Deals the factors of sum[depth](Q * K): side[1] has those of the axis, side[0] the others, `left` those without
+ * depth, which leave the sum. False where a side lacks a depth index. */
+bool md_st_deal(const md_fx_node *side[2], md_st_factors *left, md_st_maker *m, int32_t axis, const md_fx_node *sum);
+/** The node times all factors; NULL: memory is short. */
+const md_fx_node *md_st_times_all(md_st_maker *m, const md_fx_node *node, const md_st_factors *factors);
+/** Parts weight * value: factors with columns are the value. NULL where there are none. */
+void md_st_part_value(const md_fx_node **weight, const md_fx_node **value, md_st_maker *m, const md_fx_node *body,
+                      int32_t n, const int32_t *column);
+
+/* ---- pair_frame.c */
+
+/* Pairs that are being formed. */
+typedef struct md_st_pairing {
+    md_st_maker *maker;
+    md_st_chain *chain;
+    md_st_pairs *pairs;
+    int32_t axis;
+    const md_fx_node *sum[MD_ST_MAX_PAIR_PRODUCTS]; /* the products' sums, as they stand in bodies */
+    const md_fx_node *x[MD_ST_MAX_PAIR_PRODUCTS]; /* what they become: a REF, and the factors that have left the sum */
+    bool has_failed;
+} md_st_pairing;
+
+/** The one reduction of the value that has reductions in it, *n_inner of them; *inner: what these depend on. NULL:
+ * there is no such one. */
+const md_fx_node *md_st_outer_sum(const md_st_item *item, md_st_set *inner, int32_t *n_inner);
+/** Takes the indices by the names of a sum over one index, the axis. */
+bool md_st_set_pair_frame(md_st_pairing *pairing, const md_st_item *item);
+/** Renames the statement, and gives the body of its outer sum; NULL where its indices are others. *column: its own
+ * one. */
+const md_fx_node *md_st_named_body(const md_st_pairing *pairing, md_st_item *item, bool is_towards_keys,
+                                   int32_t *column, const md_fx_node **outer);
+
+/* ---- pairs.c */
+
+/** Makes pairs of what is stored, at least two sums. False where they are none. */
+bool md_st_form_pairs(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item);
+
+/* ---- find_pairs.c */
+
+/* Groups that may be one chain, in order. */
+typedef struct md_st_parts {
+    int32_t n, group[MD_ST_MAX_PARTS];
+} md_st_parts;
+/** The products around what group `first` writes: those that only the others' epilogues and operands read. False where
+ * something else reads it. */
+bool md_st_find_pairs(md_st_parts *out, const md_st_draft *draft, int32_t first);
+bool md_st_has_part(const md_st_parts *parts, int32_t group);
+
+/* ---- guards of pairs: guards.c */
+
+/** The conditions without which a weight is 0: where(guard, .., 0) among its factors, and where(m == -inf, 0,
+ * exp(where(guard, .., -inf) - m)). */
+void md_st_take_zero_guards(md_st_maker *m, md_st_guards *g, const md_fx_node *weight);
+
 /* ---- chain.c */
 
 /** Makes a chain of what is stored, whose values have all temporaries between in them. False where it is none. */

@@ -65,7 +65,7 @@ static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_st
 static void describe_chain(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
 {
     const md_st_chain *c = s->chain;
-    md_strbuf_add(out, "chain of");
+    md_strbuf_add(out, c->pairs ? "pairs of" : "chain of");
     for (int32_t i = 0; i < c->n_parts; i++)
         md_strbuf_printf(out, "%s %d", i > 0 ? "," : "", (int)c->part[i]);
     if (c->n_batch > 0)
@@ -169,6 +169,16 @@ static void make_known_ops(void *result, const md_st_program *p, int32_t stage, 
         out->sum = ops_of_stage(p, s, size);
 }
 
+double md_st_pair_terms(const md_st_program *program, const md_st_pairs *pairs, const int64_t *size)
+{
+    double terms = 0;
+    for (int32_t i = 0; i < pairs->n_products; i++)
+        terms += (double)md_st_size(program, pairs->product[i].depth, size);
+    for (int32_t i = 0; i < pairs->n_sums; i++)
+        terms += (double)md_st_size(program, pairs->sum[i].column, size);
+    return terms;
+}
+
 static double chain_flops(const md_st_program *p, int32_t stage, const int64_t *size)
 {
     const md_st_chain *c = p->stage[stage].chain;
@@ -177,8 +187,13 @@ static double chain_flops(const md_st_program *p, int32_t stage, const int64_t *
     for (int32_t i = 0; i < c->n_terms; i++)
         ops += 1 + ops_of(p, c->term[i], size);
     md_st_chain_measure(&n, p, stage, size);
+    double products = (double)n.depth + (double)n.columns;
+    for (int32_t i = 0; c->pairs && i < c->pairs->n_sums; i++)
+        ops += ops_of(p, c->pairs->sum[i].weight, size);
+    if (c->pairs)
+        products = md_st_pair_terms(p, c->pairs, size);
     return (double)n.batches * (double)n.rows * (double)n.keys * md_st_chain_part(p, stage, size) *
-           (2 * (double)n.depth + 2 * (double)n.columns + ops);
+           (2 * products + ops);
 }
 
 static double flops_of(const md_st_program *p, int32_t stage, const int64_t *size)

@@ -109,6 +109,55 @@ const md_fx_node *md_st_drop_guards(md_st_maker *m, const md_st_guards *g, const
     return result;
 }
 
+/* ---- weights of 0 ---- */
+
+static bool is_zero(const md_fx_node *node)
+{
+    return node->kind == MD_FX_CONST && md_dtype_is_real(node->type) && node->num == 0.0;
+}
+
+/* exp(where(guard, s, -inf) - m) is 0 where the guard does not hold, but for an m of -inf: then it is NaN. */
+static void take_exponential(md_st_maker *m, md_st_guards *g, const md_fx_node *node, const md_fx_node *finite)
+{
+    if (!is_op(node, MD_FX_EXP) || !is_op(node->arg[0], MD_FX_SUB))
+        return;
+    const md_fx_node *const *arg = node->arg[0]->arg;
+    if (md_fx_equal(m->formula, arg[1], finite))
+        (void)md_st_take_guards(m, g, arg[0]);
+}
+
+static void take_where(md_st_maker *m, md_st_guards *g, const md_fx_node *node)
+{
+    for (int32_t arm = 1; arm < 3; arm++) {
+        const md_fx_node *condition = node->arg[0];
+        if (!is_zero(node->arg[3 - arm]))
+            continue;
+        const bool tests = arm == 2 && is_op(condition, MD_FX_EQ);
+        for (int32_t i = 0; i < 2 && tests; i++)
+            if (is_minus_infinity(condition->arg[i]))
+                take_exponential(m, g, node->arg[2], condition->arg[1 - i]);
+        const int32_t before = g->n;
+        if (!tests && !add_condition(m, g, condition, arm == 1))
+            g->n = before;
+        md_st_take_zero_guards(m, g, node->arg[arm]);
+    }
+}
+
+void md_st_take_zero_guards(md_st_maker *m, md_st_guards *g, const md_fx_node *weight)
+{
+    md_st_factors f;
+    md_st_factors_of(&f, weight);
+    for (int32_t i = 0; i < f.n; i++) {
+        const md_fx_node *node = f.factor[i].node;
+        if (f.factor[i].is_divisor)
+            continue;
+        if (node->kind == MD_FX_CAST && md_dtype_is_real(node->to))
+            md_st_take_zero_guards(m, g, node->arg[0]);
+        else if (is_op(node, MD_FX_WHERE))
+            take_where(m, g, node);
+    }
+}
+
 /* ---- limits ---- */
 
 typedef struct linear {

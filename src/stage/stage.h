@@ -212,6 +212,9 @@ void md_st_chain_measure(md_st_chain_sizes *out, const md_st_program *program, i
 /** The part of all pairs of rows and keys that the bounds leave, as far as sizes tell: 1 where there are none. */
 double md_st_chain_part(const md_st_program *program, int32_t stage, const int64_t *size);
 
+/** Multiplications for each pair of a row and a key: depths of products, columns of sums. */
+double md_st_pair_terms(const md_st_program *program, const md_st_pairs *pairs, const int64_t *size);
+
 /** Calls fn on every node of a chain but those of its stores; stops when it returns false. Returns whether it ran to
  * the end. Nodes may be met more than once. */
 bool md_st_visit_chain(const md_st_chain *chain, md_fx_visit_fn fn, void *user);

@@ -274,6 +274,13 @@ bool md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
     for (int32_t i = 0; i < c->n_terms; i++)
         if (!md_fx_visit(c->term[i], fn, user))
             return false;
+    const md_st_pairs *p = c->pairs;
+    for (int32_t i = 0; p && i < p->n_operands; i++)
+        if (!md_fx_visit(p->operand[i].value, fn, user))
+            return false;
+    for (int32_t i = 0; p && i < p->n_sums; i++)
+        if (!md_fx_visit(p->sum[i].weight, fn, user))
+            return false;
     return md_fx_visit(c->weight, fn, user) && (!c->reference || md_fx_visit(c->reference, fn, user));
 }
 

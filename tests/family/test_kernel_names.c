@@ -50,6 +50,10 @@ static const row rows[] = {
     {MD_DEV_HOST, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_HOST, "gemv", matmul, "matmul_f32"},
     {MD_DEV_HOST, "chain", attention, "chain_bf16"},
+    {MD_DEV_HOST, "pairs",
+     "let p[i,j] = exp(sum[d](Q[i,d] * K[j,d]) - L[i]); A[i,d] = sum[j](p[i,j] * K[j,d]); "
+     "B[j,d] = sum[i](p[i,j] * Q[i,d])",
+     "pairs_f32"},
     {MD_DEV_HOST, "nest_lanes", planes, "sum_f32"},
     {MD_DEV_HOST, "nest", conv, "sum_f32"},
     {MD_DEV_CUDA, "pointwise", add, "add_f32"},

@@ -295,6 +295,73 @@ static void run_chain(machine *m, const md_st_stage *s)
     m->row = NULL;
 }
 
+/* ---- pairs: each result by itself ---- */
+
+/* The operand's element `at` of the line that is set. */
+static double pair_element(machine *m, const md_st_pair_operand *o, int64_t at)
+{
+    const int64_t was = m->at[o->inner];
+    m->at[o->inner] = at;
+    const double x = to_real(evaluate(m, o->value));
+    m->at[o->inner] = was;
+    return x;
+}
+
+static double pair_product(machine *m, const md_st_pairs *p, int32_t which)
+{
+    const md_st_pair_product *x = &p->product[which];
+    double sum = 0;
+    for (int64_t k = 0; k < size_of(m, x->depth); k++)
+        sum += pair_element(m, &p->operand[x->of_rows], k) * pair_element(m, &p->operand[x->of_keys], k);
+    return sum;
+}
+
+/* A bound leaves out nothing that has a weight. */
+static void check_bounds(machine *m, const md_st_stage *s, double weight)
+{
+    for (int32_t i = 0; i < s->chain->n_bounds; i++)
+        assert_true(weight == 0 || (m->at[s->axis] < bound_value(m, &s->chain->bound[i])) == s->chain->bound[i].is_end);
+}
+
+static void run_pair_sum(machine *m, const md_st_stage *s, int32_t which)
+{
+    const md_st_chain *c = s->chain;
+    const md_st_pair_sum *sum = &c->pairs->sum[which];
+    const int32_t n = sum->is_towards_keys ? c->n_rows : 1, *over = sum->is_towards_keys ? c->rows : &s->axis;
+    const int64_t column = m->at[sum->column];
+    results r;
+    memset(&r, 0, sizeof(r));
+    r.ref[MD_ST_REF_VALUE] = real(0);
+    m->row = &r;
+    for (bool more = first(m, n, over); more; more = next(m, n, over)) {
+        r.ref[MD_ST_REF_X] = real(pair_product(m, c->pairs, 0));
+        r.ref[MD_ST_REF_X2] = real(c->pairs->n_products > 1 ? pair_product(m, c->pairs, 1) : 0);
+        const double weight = to_real(evaluate(m, sum->weight));
+        check_bounds(m, s, weight);
+        r.ref[MD_ST_REF_VALUE].real += weight * pair_element(m, &c->pairs->operand[sum->operand], column);
+    }
+    for (int32_t i = 0; i < n; i++)
+        m->at[over[i]] = INT64_MIN / 2;
+    store(m, &s->store[which], evaluate(m, s->store[which].value));
+    m->row = NULL;
+}
+
+static void run_pairs(machine *m, const md_st_stage *s)
+{
+    const md_st_chain *c = s->chain;
+    for (int32_t which = 0; which < c->pairs->n_sums; which++) {
+        int32_t n = 0, outer[MD_MAX_RANK * 4];
+        const bool towards_keys = c->pairs->sum[which].is_towards_keys;
+        for (int32_t i = 0; i < c->n_batch; i++)
+            outer[n++] = c->batch[i];
+        for (int32_t i = 0; i < (towards_keys ? 1 : c->n_rows); i++)
+            outer[n++] = towards_keys ? s->axis : c->rows[i];
+        outer[n++] = c->pairs->sum[which].column;
+        for (bool more = first(m, n, outer); more; more = next(m, n, outer))
+            run_pair_sum(m, s, which);
+    }
+}
+
 static void run_stage(machine *m, const md_st_stage *s)
 {
     static void (*const fn[])(machine *, const md_st_stage *) = {
@@ -304,6 +371,10 @@ static void run_stage(machine *m, const md_st_stage *s)
         check_product(m, s);
     for (int32_t i = 0; i < MD_COUNT(m->at); i++)
         m->at[i] = INT64_MIN / 2; /* an index that no loop sets makes a load fail */
+    if (s->chain && s->chain->pairs) {
+        run_pairs(m, s);
+        return;
+    }
     for (bool more = first(m, s->n_outer, s->outer); more; more = next(m, s->n_outer, s->outer))
         fn[s->kind](m, s);
 }

@@ -56,6 +56,25 @@ static void print_bound(md_strbuf *out, const md_st_program *p, const md_st_boun
     md_strbuf_add(out, "\n");
 }
 
+/* $5 and $8 are the products, $7 the sum. */
+static void print_pairs(md_strbuf *out, const md_st_program *p, const md_st_chain *c)
+{
+    static const char *const product[] = {"x", "x2"}, *const side[] = {"of rows", "of keys"},
+                             *const sum[] = {"to rows", "to keys"};
+    const md_st_pairs *pairs = c->pairs;
+    for (int32_t i = 0; i < pairs->n_operands; i++)
+        print_named(out, p, side[pairs->operand[i].is_of_keys], pairs->operand[i].value, "");
+    for (int32_t i = 0; i < pairs->n_products; i++)
+        md_strbuf_printf(out, "  %s operands %d and %d\n", product[i], (int)pairs->product[i].of_rows,
+                         (int)pairs->product[i].of_keys);
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        print_bound(out, p, &c->bound[i]);
+    for (int32_t i = 0; i < pairs->n_sums; i++) {
+        print_named(out, p, sum[pairs->sum[i].is_towards_keys], pairs->sum[i].weight, "");
+        md_strbuf_printf(out, "    with operand %d\n", (int)pairs->sum[i].operand);
+    }
+}
+
 /* $0.. are sums, $4 the maximum, $5 x, $6 e, $7 the sum of values. */
 static void print_chain(md_strbuf *out, const md_st_program *p, const md_st_chain *c)
 {
@@ -112,7 +131,7 @@ void print_program(md_strbuf *out, const md_st_program *program)
             md_strbuf_add(out, "\n");
         }
         if (s->kind == MD_ST_CHAIN)
-            print_chain(out, program, s->chain);
+            (s->chain->pairs ? print_pairs : print_chain)(out, program, s->chain);
         for (int32_t k = 0; k < s->n_stores; k++)
             print_store(out, program, &s->store[k]);
     }

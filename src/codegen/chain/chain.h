@@ -50,7 +50,7 @@ typedef struct md_cg_chain {
     const md_fx_node *kept[MD_CG_MAX_KEPT];
 } md_cg_chain;
 
-/** False where the stage is no chain. */
+/** False where the stage is no chain, or pairs (codegen/chain/pairs.h). */
 bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect);
 
 /** True if the operand is a load that moves evenly along depth (V: columns), which is one index. */

@@ -1,5 +1,5 @@
 /* What a chain's text depends on. */
-#include "codegen/chain/chain.h"
+#include "codegen/chain/pairs.h"
 
 #include "base/dtype.h"
 #include "expr/node.h"
@@ -25,6 +25,7 @@ static bool look(void *user, const md_fx_node *n)
 static void keep(md_cg_chain *c, const md_fx_node *n)
 {
     facts f = {.axis = c->axis};
+    n = n->kind == MD_FX_LENGTH ? n->arg[0] : n;
     if (n->kind != MD_FX_OP && n->kind != MD_FX_CAST && n->kind != MD_FX_LOAD)
         return;
     (void)md_fx_visit(n, look, &f);
@@ -48,11 +49,13 @@ static void make_known(void *result, const md_st_program *program, int32_t stage
     keep(out, s->chain->weight);
     for (int32_t i = 0; i < s->chain->n_terms; i++)
         keep(out, s->chain->term[i]);
+    for (int32_t i = 0; s->chain->pairs && i < s->chain->pairs->n_sums; i++)
+        keep(out, s->chain->pairs->sum[i].weight);
 }
 
-bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect)
+static bool chain_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect, bool pairs)
 {
-    if (program->stage[stage].kind != MD_ST_CHAIN)
+    if (program->stage[stage].kind != MD_ST_CHAIN || (program->stage[stage].chain->pairs != NULL) != pairs)
         return false;
     md_st_know(out, program, stage,
                &(md_st_fact){.which = MD_ST_KNOWN_CHAINS + (dialect == MD_DEV_CUDA),
@@ -60,6 +63,16 @@ bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stag
                              .make = make_known,
                              .user = &dialect});
     return true;
+}
+
+bool md_cg_chain_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect)
+{
+    return chain_of(out, program, stage, dialect, false);
+}
+
+bool md_cg_pairs_of(md_cg_chain *out, const md_st_program *program, int32_t stage, md_dev_kind dialect)
+{
+    return chain_of(out, program, stage, dialect, true);
 }
 
 /* ---- operands */

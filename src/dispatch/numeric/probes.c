@@ -4,12 +4,21 @@
 
 #include <math.h>
 
+/* Pairs sum over rows, too. */
+static bool is_row_of_pairs(const md_st_program *program, const md_st_stage *st, int32_t dim)
+{
+    for (int32_t i = 0; st->chain && st->chain->pairs && i < st->chain->n_rows; i++)
+        if (program->index[st->chain->rows[i]].dim == dim)
+            return true;
+    return false;
+}
+
 /* True if a reduction of the stage runs over the dim. */
 static bool is_reduced(const md_fa_target *target, int32_t dim)
 {
     const md_st_stage *st = &target->program->stage[target->stage];
     if (st->kind == MD_ST_ROW || st->kind == MD_ST_SCAN || st->kind == MD_ST_CHAIN)
-        return target->program->index[st->axis].dim == dim;
+        return target->program->index[st->axis].dim == dim || is_row_of_pairs(target->program, st, dim);
     for (int32_t i = 0; st->kind == MD_ST_PRODUCT && i < st->product.n_k; i++)
         if (target->program->index[st->product.k[i]].dim == dim)
             return true;

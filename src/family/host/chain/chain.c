@@ -2,11 +2,10 @@
  * Without few1 many rows share packed keys (kernels/host/chain.c); with it few rows read keys where they lie, over
  * splits of the keys where there are fewer rows than threads (kernels/host/chain_few.c). */
 #include "base/status.h"
-#include "family/chain.h"
 #include "family/cost.h"
+#include "family/host/chain/host_chain.h"
 #include "family/host/chain/host_chain_fit.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 extern const md_fa_family md_fa_host_chain; /* defined at the end of this file */
@@ -15,7 +14,7 @@ enum { FEW, ROWS, KEYS, SPLIT };
 
 static bool applies(const md_fa_target *target)
 {
-    return md_fa_stage(target)->kind == MD_ST_CHAIN;
+    return md_fa_stage(target)->kind == MD_ST_CHAIN && !md_fa_stage(target)->chain->pairs;
 }
 
 static bool is_load(const md_cg_chain *c)
@@ -43,17 +42,6 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 
 /* ---- sizes that the kernels compute, too */
 
-static int64_t up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
-static int64_t height_of(const md_fa_target *target)
-{
-    int64_t lanes = md_cg_width(target->facts);
-    return lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
-}
-
 static int64_t bytes_of_row(const md_st_chain *c)
 {
     return 8 * (1 + c->n_batch + c->n_rows + MD_CG_MAX_KEPT);
@@ -77,13 +65,15 @@ static int64_t scratch_of(const md_fa_target *target, const md_fa_chain *sized, 
     int64_t lanes = md_cg_width(target->facts), rows = config->value[ROWS], keys = config->value[KEYS];
     int64_t sums = sized->c.c->n_terms > 0 ? sized->c.c->n_terms : 1, floats;
     if (config->value[FEW] == 1) {
-        int64_t pitch = up(sized->columns, run_of(config) * lanes);
-        floats = (2 + sums) * up(rows, 16) + sums * 16 + up(rows * keys, 16) + up(rows * up(sized->depth, lanes), 16) +
-                 up(rows * pitch, 16);
+        int64_t pitch = md_fa_up(sized->columns, run_of(config) * lanes);
+        floats = (2 + sums) * md_fa_up(rows, 16) + sums * 16 + md_fa_up(rows * keys, 16) +
+                 md_fa_up(rows * md_fa_up(sized->depth, lanes), 16) + md_fa_up(rows * pitch, 16);
     } else {
-        int64_t height = height_of(target), most = rows + height, pitch = up(sized->columns, 2 * lanes);
-        floats = up(height * keys, 16) + (2 + sums) * up(most, 16) + sums * 16 + up(most * sized->depth, 16) +
-                 up(keys * sized->depth, 16) + up(keys * pitch, 16) + up(most * pitch, 16);
+        int64_t height = md_fa_host_chain_height(target), most = rows + height,
+                pitch = md_fa_up(sized->columns, 2 * lanes);
+        floats = md_fa_up(height * keys, 16) + (2 + sums) * md_fa_up(most, 16) + sums * 16 +
+                 md_fa_up(most * sized->depth, 16) + md_fa_up(keys * sized->depth, 16) + md_fa_up(keys * pitch, 16) +
+                 md_fa_up(most * pitch, 16);
         rows = most;
     }
     return 4 * floats + rows * bytes_of_row(sized->c.c);
@@ -109,7 +99,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
         out->launch[0].grain = out->launch[0].blocks > 0 ? out->launch[0].blocks : 1;
     if (config->value[SPLIT] == 0)
         return;
-    const int64_t pitch = up(sized.columns, run_of(config) * lanes);
+    const int64_t pitch = md_fa_up(sized.columns, run_of(config) * lanes);
     out->workspace_bytes = rows * splits_of(&sized, config) * (pitch + 16) * 4;
     out->launch[1].blocks = rows;
     out->launch[1].grain = md_fa_host_grain(rows, splits_of(&sized, config) * pitch, target->facts);
@@ -133,10 +123,10 @@ static double whole_rows(const md_fa_chain *sized, const md_fa_config *config, d
 
 static double many_cycles(const md_fa_target *target, const md_fa_chain *sized, const md_fa_config *config)
 {
-    double lanes = md_cg_width(target->facts), height = (double)height_of(target), rows = config->value[ROWS],
-           keys = (double)sized->keys * sized->part, n = (double)sized->rows;
+    double lanes = md_cg_width(target->facts), height = (double)md_fa_host_chain_height(target),
+           rows = config->value[ROWS], keys = (double)sized->keys * sized->part, n = (double)sized->rows;
     double panels = whole_rows(sized, config, height / 3), depth = (double)sized->depth,
-           columns = (double)up(sized->columns, 2 * md_cg_width(target->facts)),
+           columns = (double)md_fa_up(sized->columns, 2 * md_cg_width(target->facts)),
            tiles = (double)tiles_of(sized, config);
     /* a tile computes whole blocks of keys: half of one too many where bounds cut it */
     keys = fmin((double)sized->keys, keys + (sized->c.c->n_bounds > 0 ? height / 2 : 0));
@@ -153,7 +143,7 @@ static double many_cycles(const md_fa_target *target, const md_fa_chain *sized, 
 static double few_cycles(const md_fa_target *target, const md_fa_chain *sized, const md_fa_config *config)
 {
     double lanes = md_cg_width(target->facts), rows = config->value[ROWS], n = fmin((double)sized->rows, rows),
-           keys = (double)sized->keys * sized->part, depth = (double)up(sized->depth, md_cg_width(target->facts));
+           keys = (double)sized->keys * sized->part, depth = (double)md_fa_up(sized->depth, md_cg_width(target->facts));
     /* a tile computes whole vectors of keys: half of one too many where bounds cut it */
     keys = fmin((double)sized->keys, keys + (sized->c.c->n_bounds > 0 ? lanes / 2 : 0));
     double run = (double)run_of(config) * lanes, columns = ceil((double)sized->columns / run) * run;
@@ -187,25 +177,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
-    static const md_kn_param extra[] = {{.kind = MD_KN_BLOCKS}, {.kind = MD_KN_WORKSPACE}};
-    bool few = config->value[FEW] == 1;
-    int32_t n = config->value[SPLIT] > 0 ? 2 : 1;
-    md_status status = MD_OK;
-    *out = (md_kn_source){.n_launches = n};
-    for (int32_t i = 0; i < n && status == MD_OK; i++) {
-        md_strbuf defines = {0};
-        md_strbuf_printf(&defines,
-                         "#define MD_VL %" PRId32 "\n#define MD_ROWS %" PRId32 "\n#define MD_KEYS %" PRId32
-                         "\n#define MD_SPLIT %" PRId32 "\n#define MD_PHASE %" PRId32 "\n#define MD_HEIGHT %" PRId64
-                         "\n#define MD_USE_EXP 1\n",
-                         md_cg_width(target->facts), config->value[ROWS], config->value[KEYS], config->value[SPLIT],
-                         i + 1, height_of(target));
-        status =
-            md_fa_chain_emit(&out->launch[i], target, extra, 2, few ? "host/chain_few.c" : "host/chain.c", &defines);
-    }
-    if (status != MD_OK)
-        md_kn_source_finish(out);
-    return status;
+    const int32_t *v = config->value;
+    return md_fa_host_chain_emit(out, target, v[SPLIT] > 0 ? 2 : 1, v[FEW] == 1 ? "host/chain_few.c" : "host/chain.c",
+                                 &(md_fa_host_chain_fields){v[ROWS], v[KEYS], v[SPLIT]});
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
