@@ -46,7 +46,7 @@ static bool note_node(void *user, const md_fx_node *n)
         note_index(m, n->id);
     for (int32_t i = 0; i < n->n_bound; i++)
         note_index(m, n->bound[i]);
-    if (n->kind == MD_FX_LENGTH && m->program->formula->reports_lengths)
+    if (n->kind == MD_FX_LENGTH)
         m->dim[n->id] = m->checks = true;
     for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; i++)
         m->checks |= md_fx_is_checked(n->arg[i]);

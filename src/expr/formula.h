@@ -147,7 +147,7 @@ typedef struct md_fx_formula {
     md_fx_arg args[MD_FX_MAX_ARGS]; /* in order of first appearance; then sizes */
     const md_fx_reach *reach;
     md_bounds bounds;
-    bool reports_lengths; /* kernels and the evaluator report what LENGTH nodes say; else these are their loads */
+    bool reports_lengths; /* there may be LENGTH nodes */
     int32_t n_warnings; /* the first few warnings: of what is allowed, but hardly meant */
     const char *warning[MD_FX_MAX_WARNINGS]; /* written as an error's message */
 } md_fx_formula;

@@ -25,8 +25,7 @@ static bool look(void *user, const md_fx_node *n)
 static void keep(md_cg_chain *c, const md_fx_node *n)
 {
     facts f = {.axis = c->axis};
-    n = n->kind == MD_FX_LENGTH ? n->arg[0] : n;
-    if (n->kind != MD_FX_OP && n->kind != MD_FX_CAST && n->kind != MD_FX_LOAD)
+    if (n->kind != MD_FX_OP && n->kind != MD_FX_CAST && n->kind != MD_FX_LOAD && n->kind != MD_FX_LENGTH)
         return;
     (void)md_fx_visit(n, look, &f);
     for (int32_t i = 0; i < n->n_args && f.is_variable; i++)

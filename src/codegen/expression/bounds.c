@@ -107,8 +107,6 @@ md_cg_name md_cg_length(md_cg *cg, md_cg_value_number *v)
     md_cg_name length = md_cg_eval(cg, node->arg[0]);
     if (!length.text || !limit)
         return (md_cg_name){NULL, true};
-    if (!cg->formula->reports_lengths)
-        return length;
     const bool is_hoisted = md_cg_can_hoist(cg, length.is_uniform, true);
     if (length.is_uniform)
         report_uniform(cg, is_hoisted, md_cg_format(cg, "%s > %s && %s > 0", length.text, limit, limit), at,

@@ -49,7 +49,8 @@ static int32_t cost_of(const md_fx_node *node, int32_t axis)
 
 static bool is_leaf(const md_fx_node *node)
 {
-    return node->kind != MD_FX_OP && node->kind != MD_FX_LOAD && node->kind != MD_FX_CAST && node->kind != MD_FX_REDUCE;
+    return node->kind != MD_FX_OP && node->kind != MD_FX_LOAD && node->kind != MD_FX_CAST &&
+           node->kind != MD_FX_REDUCE && node->kind != MD_FX_LENGTH;
 }
 
 static bool runs_over_axis(const chooser *c, const md_fx_node *node)

@@ -192,9 +192,9 @@ static int64_t run_length(md_eval_machine *m, const md_eval_code *c)
 
 const md_eval_code *md_eval_length(md_eval_machine *m, const md_fx_node *node, const md_eval_code *value)
 {
-    md_eval_code *c = m->formula->reports_lengths ? md_eval_code_new(m) : NULL;
+    md_eval_code *c = md_eval_code_new(m);
     if (!c)
-        return m->formula->reports_lengths ? NULL : value;
+        return NULL;
     c->integer = run_length;
     c->arg[0] = value;
     c->id = node->id;

@@ -24,7 +24,7 @@ static md_status run_passes(md_front *fr)
     MD_TRY(md_front_simplify(fr));
     MD_TRY(md_front_check_sizes(fr));
     MD_TRY(md_front_reaches(fr));
-    return md_front_lengths(fr);
+    return fr->formula->reports_lengths ? md_front_lengths(fr) : MD_OK;
 }
 
 static md_status check_options(md_fx_options *options)
