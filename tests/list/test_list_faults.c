@@ -26,6 +26,7 @@ static bool got(md_status s, int64_t failing)
 static void test_read(void **state)
 {
     (void)state;
+    fault_in_arenas(1);
     for (int is_once = 0; is_once < 2; is_once++) {
         bool done = false;
         int64_t failing = 1;
@@ -42,6 +43,7 @@ static void test_read(void **state)
         }
         assert_true(failing > 20);
     }
+    fault_in_arenas(0);
 }
 
 static float x[ITEMS][5000], y[ITEMS][5000], sum[ITEMS];
@@ -137,9 +139,52 @@ static void test_memory(void **state)
     md_context_destroy(&context);
 }
 
+static void expect_policy(const md_li_op *op, md_numeric numeric)
+{
+    if (op->op)
+        assert_int_equal(op->op->ds->policy.numeric, numeric);
+}
+
+/* Reductions keep their bits however many items a list has, unless the options say otherwise; items follow the options.
+ * An op is made once. */
+static void test_policies(void **state)
+{
+    (void)state;
+    static const md_numeric row[][3] = {
+        /* given, of items, of reductions */
+        {MD_NUMERIC_DEFAULT, MD_NUMERIC_FAST, MD_NUMERIC_BATCH_INVARIANT},
+        {MD_NUMERIC_FAST, MD_NUMERIC_FAST, MD_NUMERIC_FAST},
+        {MD_NUMERIC_DETERMINISTIC, MD_NUMERIC_DETERMINISTIC, MD_NUMERIC_DETERMINISTIC},
+        {MD_NUMERIC_BATCH_INVARIANT, MD_NUMERIC_BATCH_INVARIANT, MD_NUMERIC_BATCH_INVARIANT}};
+    md_context *context = NULL;
+    assert_ok(md_context_create(&context, &(md_context_options){.device = "host", .threads = 1, .cc = "/nonexistent"}));
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_list *list = NULL;
+        int n_ops = 0;
+        assert_ok(md_list_create(&list, context, FORMULA, &(md_op_options){.numeric = row[i][0]}));
+        const md_fx_list *formula = list->formula;
+        for (int32_t s = 0; s < formula->n_steps; s++) {
+            md_li_op *op = &list->step[s];
+            const md_op *made = op->op;
+            expect_policy(op, row[i][formula->step[s].kind == MD_FX_STEP_ITEMS ? 1 : 2]);
+            assert_ok(made ? md_li_make(list, op, formula->step[s].text, row[i][0]) : MD_OK);
+            assert_ptr_equal(op->op, made);
+            n_ops += made != NULL;
+        }
+        for (int32_t r = 0; r < formula->n_reductions; r++) {
+            expect_policy(&list->flat[r], row[i][2]);
+            expect_policy(&list->whole[r], row[i][2]);
+            n_ops += list->flat[r].op != NULL;
+        }
+        assert_true(n_ops > 3);
+        md_list_destroy(&list);
+    }
+    md_context_destroy(&context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_call),
-                                       cmocka_unit_test(test_memory)};
+                                       cmocka_unit_test(test_memory), cmocka_unit_test(test_policies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

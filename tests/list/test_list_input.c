@@ -120,10 +120,16 @@ static void test_bad_calls(void **state)
     memcpy(args, good, sizeof good);
     args[2] = md_ts(other, 2);
     assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "item 1");
-    other[1].dtype = MD_F64;
-    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "argument X, item 1: dtype f64");
-    other[1] = (md_tensor){.data = x->x[1], .dtype = MD_F32};
-    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "argument X, item 1: rank 0");
+    for (int i = 0; i < 2; i++) {
+        char part[64];
+        memcpy(other, x->t, sizeof other);
+        other[i].dtype = MD_F64;
+        snprintf(part, sizeof part, "argument X, item %d: dtype f64", i);
+        assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, part);
+        other[i] = (md_tensor){.data = x->x[i], .dtype = MD_F32};
+        snprintf(part, sizeof part, "argument X, item %d: rank 0", i);
+        assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, part);
+    }
     other[0] = vector(x->x[0], 4);
     other[1] = vector(x->x[0] + 1, 3); /* overlaps the other item's output */
     args[1] = args[2] = md_ts(other, 2);

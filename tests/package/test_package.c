@@ -194,6 +194,45 @@ static void test_plans(void **state)
     assert_fails(md_package_write(NULL, "{}", NULL, 0, NULL), MD_INVALID_ARGUMENT, "NULL");
 }
 
+/* A plan in which one place is another, as a program of another version or a mistaken one would write it. */
+static void test_wrong_places(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *part;
+    } row[] = {
+        {"\"role\": 3", "\"role\": 4", "role for tensor 1"},
+        {"\"role\": 3", "\"role\": -1", "role for tensor 1"},
+        {"\"role\": 0", "\"role\": 3", "no weight for tensor 3"},
+        {"\"role\": 0", "\"role\": 0, \"base\": 4", "base or role for tensor 3"},
+        {"\"role\": 0", "\"role\": 0, \"base\": -1", "base or role for tensor 3"},
+        {"\"role\": 3, \"dtype\": \"f32\"", "\"role\": 3, \"dtype\": \"f33\"", "dtype"},
+        {"\"weight\": 0", "\"weight\": 1", "no weight for tensor 1"},
+        {"\"weight\": 0", "\"weight\": -1", "no weight for tensor 1"},
+        {"\"weight\": 0", "\"weight\": 0.5", "no weight for tensor 1"},
+        {"[4, 1, 2]", "[4, 1, null]", "no tensor and no text, of call 0"},
+        {"[4, 1, 2]", "[4, 1, 5]", "5"},
+        {"[4, 1, 2]", "[4, 1, 0]", "0"},
+        {"[4, 1, 2]", "[4, 1]", "2"},
+        {"[[0, 0]]", "[[1, 0]]", "no axis of an input"},
+        {"[[0, 0]]", "[[0, 2]]", "no axis of an input"},
+        {"[[0, 0]]", "[[0, -1]]", "no axis of an input"},
+        {"[\"d0 % 2 == 0\"]", "[7]", "no text"},
+        {"[\"d0 % 2 == 0\"]", "[\"d0 +\"]", "no expression"},
+        {"\"4, 1\"", "\"4\"", "another number of strides"},
+    };
+    char plan[4096], text[4200];
+    snprintf(plan, sizeof plan, PLAN, md_version(), "host", "");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const char *at = strstr(plan, row[i].from);
+        assert_non_null(at);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - plan), plan, row[i].to, at + strlen(row[i].from));
+        const md_status s = md_package_write(other, text, &(md_package_weight){weights, sizeof weights}, 1, &plain);
+        if (s == MD_OK || !strstr(md_last_error(), row[i].part))
+            fail_msg("%s -> %s: %s, %s", row[i].from, row[i].to, md_status_name(s), s == MD_OK ? "" : md_last_error());
+    }
+}
+
 static void test_weights(void **state)
 {
     (void)state;
@@ -313,9 +352,9 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),   cmocka_unit_test(test_threads), cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_plans),   cmocka_unit_test(test_weights), cmocka_unit_test(test_seen_shape),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_calls),      cmocka_unit_test(test_threads),      cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_plans),      cmocka_unit_test(test_wrong_places), cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_seen_shape), cmocka_unit_test(test_damaged),      cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
