@@ -228,8 +228,43 @@ static void json(void **state)
         "access'}],'orders':[],'orders_at':'','warnings':[]}\n");
 }
 
+/* What memory and arithmetic allow a formula at these sizes, in us. */
+static double roof_of(md_op *op, const char *sizes)
+{
+    double us = 0;
+    text[0] = 0;
+    assert_ok(md_explain(op, sizes, 1, take, NULL));
+    const char *const at = strstr(text, "\"roof\":{\"us\":");
+    assert_true(at && sscanf(at, "\"roof\":{\"us\":%lf", &us) == 1);
+    return us;
+}
+
+/* Twice the elements take twice the time, beyond the caches, along rows and across them. */
+static void roofs_grow_with_the_elements(void **state)
+{
+    (void)state;
+    static const char *const formula[] = {"Y[i,j] = X[i,j] + 1",        "Y[i] = sum[j](X[i,j])",
+                                          "Y[j] = sum[i](X[i,j])",      "Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))",
+                                          "Y[i,j] = cumsum[j](X[i,j])", "Y[i,j] = sum[k](X[i,k] * W[j,k])"};
+    md_context *c = NULL;
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .hints = "4096"}));
+    for (size_t i = 0; i < sizeof formula / sizeof *formula; i++) {
+        md_op *op = NULL;
+        assert_ok(md_op_create(&op, c, formula[i], &(md_op_options){.async = 1}));
+        const bool is_product = strchr(formula[i], 'W') != NULL;
+        const double one = roof_of(op, is_product ? "i=4096, j=4096, k=4096" : "i=8192, j=8192"),
+                     longer = roof_of(op, is_product ? "i=4096, j=4096, k=8192" : "i=8192, j=16384"),
+                     more = roof_of(op, is_product ? "i=8192, j=4096, k=4096" : "i=16384, j=8192");
+        if (!(longer > 1.8 * one && longer < 2.2 * one && more > 1.8 * one && more < 2.2 * one))
+            fail_msg("%s: %g, %g, %g us", formula[i], one, longer, more);
+        md_op_destroy(&op);
+    }
+    md_context_destroy(&c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(slow), cmocka_unit_test(json)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(slow), cmocka_unit_test(json),
+                                       cmocka_unit_test(roofs_grow_with_the_elements)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
