@@ -76,6 +76,21 @@ static void test_arguments(void **state)
     md_list_destroy(&list);
 }
 
+/* Each of two items of X, which are `other`, is wrong in turn. */
+static void expect_bad_items(md_list *list, const md_arg args[3], md_tensor other[2], const floats *x)
+{
+    for (int i = 0; i < 2; i++) {
+        char part[64];
+        memcpy(other, x->t, 2 * sizeof *other);
+        other[i].dtype = MD_F64;
+        snprintf(part, sizeof part, "argument X, item %d: dtype f64", i);
+        assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, part);
+        other[i] = (md_tensor){.data = x->x[i], .dtype = MD_F32};
+        snprintf(part, sizeof part, "argument X, item %d: rank 0", i);
+        assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, part);
+    }
+}
+
 static void test_bad_calls(void **state)
 {
     (void)state;
@@ -120,16 +135,7 @@ static void test_bad_calls(void **state)
     memcpy(args, good, sizeof good);
     args[2] = md_ts(other, 2);
     assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "item 1");
-    for (int i = 0; i < 2; i++) {
-        char part[64];
-        memcpy(other, x->t, sizeof other);
-        other[i].dtype = MD_F64;
-        snprintf(part, sizeof part, "argument X, item %d: dtype f64", i);
-        assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, part);
-        other[i] = (md_tensor){.data = x->x[i], .dtype = MD_F32};
-        snprintf(part, sizeof part, "argument X, item %d: rank 0", i);
-        assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, part);
-    }
+    expect_bad_items(list, args, other, x);
     other[0] = vector(x->x[0], 4);
     other[1] = vector(x->x[0] + 1, 3); /* overlaps the other item's output */
     args[1] = args[2] = md_ts(other, 2);
