@@ -2,15 +2,15 @@
 """Many tiny models through the backend of torch.compile, beside eager PyTorch and TorchInductor: a line for each.
 
     tools/model_table.py [--models mistral,swin] [--dtype bf16] [--ways ours,inductor] [--device cuda] [--jobs 8]
-                         [--threads 2] [--seconds 0.3] [--limit 300] [--budget 200] [--fresh] [--json FILE]
+                         [--threads 2] [--seconds 0.3] [--batches 8] [--limit 300] [--budget 200] [--fresh] [--json FILE]
 
 The models are those of tests/python/zoo_more.py, or by name of zoo.py. Each runs in a process of its own, several at
 once with --jobs; only one measures times. --fresh: with an empty store of kernels. --budget: seconds after which no
-model is begun.
+model is begun. --batches: how many sizes each is called with, those of the row first and then others of the same kind.
 
 Columns: graphs, pieces (of graphs that were cut), kernels, operations of PyTorch beside them (below: which, why); the
 largest error of any call against f64, over eager's own; seconds of the first call, and of the other first calls; then,
-for the sizes of the row (three), milliseconds of warm calls in turns, the fastest of each way: eager's for the first,
+for each size, milliseconds of warm calls in turns, the fastest of each way: eager's for the first,
 and eager's time over ours for each; the same for TorchInductor, with its first call. At the end the geometric means."""
 
 import argparse
@@ -22,6 +22,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,7 @@ class Model:
         self.torch, self.options, dtype = torch, options, getattr(torch, DTYPES[options.dtype])
         row, self.eager = zoo.ZOO[name], zoo.make(name).to(options.device, dtype)
         exact = zoo.in_f64(self.eager)
-        self.calls = [self.arguments(row, size, zoo, dtype) for size in row.sizes]
+        self.calls = [self.arguments(row, size, zoo, dtype) for size in sizes(row, options.batches)]
         with torch.no_grad():
             self.exact = [exact(*(zoo.as_dtype(x, torch.float64) for x in call)) for call in self.calls]
             self.error_of_eager = [max(error(self.eager(*call), wanted), FLOOR[options.dtype] * wanted.abs().max().item())
@@ -92,6 +93,12 @@ class Model:
                 best = [min(b, self.call(f, i)[0]) for b, f in zip(best, ways)]
             out.append([b * 1e3 for b in best])
         return out
+
+
+def sizes(row, n):
+    """Those of the row, and others: batches of 1 to 8 with its lengths, always the same."""
+    drawn, lengths = random.Random(n), sorted({length for _, length in row.sizes})
+    return [*row.sizes, *((drawn.randint(1, 8), drawn.choice(lengths)) for _ in range(n - len(row.sizes)))]
 
 
 @contextlib.contextmanager
@@ -144,7 +151,7 @@ def child(name, options):
     if time.monotonic() > options.end:
         return {"model": name, "dtype": options.dtype, "failed": "not begun: the time is over"}
     command = [sys.executable, __file__, "--one", name, "--lock", options.lock]
-    for option in ("dtype", "seconds", "threads", "ways", "device"):
+    for option in ("dtype", "seconds", "threads", "batches", "ways", "device"):
         command += ["--" + option, str(getattr(options, option))]
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | ({"MD_CACHE_DIR": folder} if options.fresh else {})
@@ -193,7 +200,7 @@ def summary(rows):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for option, value in (("models", ""), ("ways", "ours"), ("device", "cpu"), ("jobs", 1), ("threads", 0), ("seconds", 0.3),
+    for option, value in (("models", ""), ("ways", "ours"), ("device", "cpu"), ("jobs", 1), ("threads", 0), ("batches", 3), ("seconds", 0.3),
                           ("limit", 300.0), ("budget", math.inf), ("json", "")):
         parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--dtype", default="f32", choices=DTYPES)

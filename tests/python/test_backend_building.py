@@ -59,6 +59,18 @@ class Building(unittest.TestCase):
         report = md.explain_graph()[-1]
         self.assertEqual((report["calls"], report["eager_calls"], report["fallbacks"]), (7, 4, 0))
 
+    def test_memory_in_another_order(self):
+        """Attention with a mask lies in another order than the graph says, which has a view of it."""
+        def attend(x, mask):
+            y = torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask).transpose(1, 2)
+            return y.reshape(y.shape[0], y.shape[1], 32)
+
+        c, mask = compiled(attend), torch.randn(12, 12, 4).permute(2, 0, 1)
+        for batch in (2, 3):
+            x = torch.randn(batch, 12, 4, 8).transpose(1, 2)
+            torch.testing.assert_close(c(x, mask), attend(x, mask))
+        self.assertEqual(md.explain_graph()[-1]["eager_calls"], 2)
+
     def test_a_backward_of_the_plan_after_eagers_forward(self):
         c, w = compiled(lambda x, w: torch.nn.functional.dropout(torch.tanh(x @ w), 0.5) * 3), torch.randn(8, 5)
         x = torch.randn(30, 8, requires_grad=True)

@@ -76,6 +76,16 @@ class Values(Case):
         self.compare(lambda x: (1 / x.ceil()[:, None].sum(1), 1 / x.ceil()[:, None].mean(1),
                                 1 / (x.ceil()[:, None] @ torch.ones(1, 1))), x)
 
+    def test_parts_of_a_tensor_beside_numbers(self):
+        """The first part of a cat is shorter than the whole, and no part behind it is read by a further index."""
+        def parts(a):
+            assert a.shape[1] == 4  # not dynamic
+            one = torch.ones_like(a[:, :3])
+            return (torch.cat([a[:, 1:3], one], 1) * 2, torch.cat([a[:, :2], a[:, 1:2].expand(-1, 3)], 1) * 2,
+                    torch.cat([a[:, :1], one, a[:, 2:4]], 1) * 2)
+
+        self.compare(parts, torch.randn(5, 4))
+
     def test_zeros_that_no_one_sees_go(self):
         """A mask of zeros before a softmax costs nothing."""
         report = self.compare(lambda x: ((x * 2 + torch.zeros(4)).softmax(-1),), torch.randn(3, 4))

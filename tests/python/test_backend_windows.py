@@ -104,6 +104,22 @@ class Windows(unittest.TestCase):
                 x = torch.randn(shape)
                 torch.testing.assert_close(compiled(x, size, mode), resized(x, size, mode))
 
+    def test_one_graph_for_sizes(self):
+        """Of what makes plain numbers of sizes in PyTorch."""
+        def f(x):
+            image = x.unflatten(1, (3, 1))
+            return (F.interpolate(x, scale_factor=1.5, mode="linear"), F.interpolate(image, scale_factor=2.0, mode="bilinear"),
+                    F.interpolate(image, scale_factor=2.0, mode="bicubic"), F.max_pool1d(x, 2), F.max_pool1d(x, 3, 1, 1) * 2,
+                    F.interpolate(image[:, :, None], scale_factor=2.0, mode="trilinear"))
+
+        torch._dynamo.utils.counters.clear()
+        compiled = torch.compile(f, backend="multidispatch", dynamic=True, options=OURS)
+        with torch.no_grad():
+            for batch, length in ((2, 8), (4, 11)):
+                x = torch.randn(batch, 3, length)
+                torch.testing.assert_close(compiled(x), f(x))
+        self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
+
     def test_what_is_pytorchs(self):
         """Where its kernels are faster; explain_graph says so."""
         for module, shape, why in ((nn.Conv2d(64, 64, 3, groups=64), (2, 64, 56, 56), "a depthwise convolution of many"),

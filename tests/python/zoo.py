@@ -5,7 +5,9 @@ import copy
 import torch
 
 import models
+import zoo_kinds
 import zoo_more
+import zoo_wide
 from models import VOCABULARY
 from zoo_rows import IMAGES, WIDTH, Row, hugging, ids, image, images, text, timm, vit
 
@@ -196,7 +198,7 @@ ZOO = {
 }
 
 
-ZOO |= zoo_more.MORE | {name: Row(f, lambda batch, length, name=name: (models.inputs(name, batch, length),),
+ZOO |= zoo_more.MORE | zoo_kinds.KINDS | zoo_wide.WIDE | {name: Row(f, lambda batch, length, name=name: (models.inputs(name, batch, length),),
                   Row.sizes if name in models.LANGUAGE else IMAGES) for name, f in (models.LANGUAGE | models.VISION).items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import time
@@ -16,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import ArgumentError, MdError
 from .attention import ours
+from .described import for_any_order
 from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
 from .options import Options, options_of
@@ -45,6 +47,7 @@ def device_of(module: Any) -> torch.device:
 def eagerly(module: Any, bound: Any) -> Callable[..., Any]:
     """Runs a graph op by op, as PyTorch does."""
     n = sum(node.op == "placeholder" for node in module.graph.nodes)
+    made = functools.cache(lambda: for_any_order(module))
 
     def run(arguments: list[Any]) -> Any:
         given = iter(arguments)
@@ -54,7 +57,7 @@ def eagerly(module: Any, bound: Any) -> Callable[..., Any]:
                          for a in arguments)
         hidden = _disable_current_modes() if is_strange else contextlib.nullcontext()
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass(), hidden:
-            return tuple(module(*(bound[i] if bound and i in bound else next(given) for i in range(n))))
+            return tuple(made()(*(bound[i] if bound and i in bound else next(given) for i in range(n))))
 
     return run
 
@@ -181,9 +184,10 @@ def _compiler(kind: str, options: Options) -> Callable[..., Any]:
         facts = context.fw_metadata if context and kind == "forward" else None
         _keep_saved(facts)
         plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible(facts), options=options)
+        plan = plan if plan is not None else eagerly(module, None)
 
         def run(arguments: list[Any]) -> Any:
-            return plan(arguments) if plan is not None else module(*arguments)
+            return plan(arguments)
 
         run._boxed_call = True  # type: ignore[attr-defined] (PyTorch copies the attributes of functions only)
         return run

@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Iterator
 
 import torch
+from torch._decomp.decompositions import upsample_compute_output_size
 from torch._dynamo.source import TensorProperty, TensorPropertySource
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
@@ -69,6 +70,15 @@ def _ignore_conditions(op: Any, is_ignored: Callable[[Any], bool], instead: Call
         op.py_impl(key)(taken_apart)
 
 
+def _max_pool1d(x: Any, size: Any, step: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """As one of images. PyTorch's own makes a plain number of the length."""
+    def along(n: Any, other: int) -> list[Any]:
+        return [other, *n] if isinstance(n, (list, tuple)) else [other, n]
+
+    pool = torch.ops.aten.max_pool2d.default
+    return pool(x.unsqueeze(-2), along(size, 1), along(step or size, 1), along(padding, 0), along(dilation, 1), ceil_mode).squeeze(-2)
+
+
 def _conditions_of_composites() -> None:
     evaluate, aten = ShapeEnv.evaluate_expr, torch.ops.aten
 
@@ -84,6 +94,7 @@ def _conditions_of_composites() -> None:
     _ignore_conditions(aten.scaled_dot_product_attention.default, _is_one, attention.instead)
     # These conditions only choose the order in memory of a result whose last axes have size 1.
     _ignore_conditions(aten.adaptive_avg_pool2d.default, lambda condition: True)
+    _ignore_conditions(aten.max_pool1d.default, lambda condition: False, _max_pool1d)
 
 
 def _conditions_of_convolution() -> None:
@@ -129,10 +140,9 @@ def _whole_on_cpu(op: Any, is_composite: bool, apart: Callable[..., Any]) -> Cal
 
 
 def _of_known_size(op: Any, x: Any, size: Any, align_corners: bool, scales: Any = None) -> Any:
-    """`op` has no kernel for a size that is no plain number, such as an attribute of a module: its default overload has."""
-    if size is None or all(isinstance(n, int) for n in size):
-        return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, size, align_corners, scales)
-    return op.overloadpacket.default(x, size, align_corners, *(scales or [None] * len(size)))
+    """By the default overload: the other one makes plain numbers of all sizes, so that each would be a graph of its own."""
+    sizes = upsample_compute_output_size(x.size(), size, scales)
+    return op.overloadpacket.default(x, sizes, align_corners, *(scales or [None] * len(sizes)))
 
 
 _TO_THE_END = 2**62  # an end from here on is the axis's

@@ -8,8 +8,9 @@ from typing import Any, Iterator
 
 import torch
 
+from .described import as_described
 from .lowering.lowered import check_tensor
-from .sizes import Dims, Unsupported, contiguous, expression, same
+from .sizes import Dims, Unsupported, expression
 from .ties import changes, overlaps, tied
 
 _SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -190,7 +191,7 @@ class Cutter:
         for p, (graph, env) in zip(pieces, made):
             p.writes = sorted((n for n in p.nodes if n in needed), key=lambda n: n not in self.visible)
             p.n_visible = sum(n in self.visible for n in p.writes)
-            graph.output(tuple(env[n] if p.is_plan or n not in planned else _as_described(graph, n, env[n])
+            graph.output(tuple(env[n] if p.is_plan or n not in planned else as_described(graph, n, env[n])
                                for n in p.writes))
             p.module = torch.fx.GraphModule(self.module, graph)
 
@@ -226,15 +227,6 @@ def _symbols(nodes: list[torch.fx.Node]) -> set[Any]:
     sizes = [s for n in nodes for v in tensors_of(n) for s in (*v.shape, *v.stride())]
     sizes += [n.meta.get("val") for node in nodes for n in (node, *node.all_input_nodes)]
     return {x for s in sizes if isinstance(s, _SIZES) for x in s.node.expr.free_symbols}
-
-
-def _as_described(graph: torch.fx.Graph, node: torch.fx.Node, copied: torch.fx.Node) -> torch.fx.Node:
-    """A result of PyTorch that a plan reads: row-major where the graph says so; some operations give another order."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.dim() == 0:
-        return copied
-    shape, stride = ([expression(s) for s in x] for x in (value.shape, value.stride()))
-    return graph.call_method("contiguous", (copied,)) if all(map(same, stride, contiguous(shape))) else copied
 
 
 def cut(module: Any, device: torch.device, n_visible: int | None) -> tuple[list[Piece], list[Any]]:

@@ -278,14 +278,17 @@ def _gather(g: Any, a: Any, dim: int, index: Any, *_: Any, **__: Any) -> Value:
 _MOST_PARTS = 4  # the most parts of a cat that is computed where it is read
 
 
-def _placed(tree: T.Tree, axis: int, start: int, size: int) -> T.Tree:
-    """The tree of a part of a cat as one over the whole: read `start` further back along the axis."""
+def _placed(tree: T.Tree, axis: int, start: int, size: int, is_plain: bool) -> T.Tree:
+    """The tree of a part of a cat as one over the whole: read `start` further back along the axis. `is_plain`: a plain index
+    may read the first part, as the formula language has it where each other part is read behind that."""
     def at(t: Leaf) -> T.Tree:
         if same(t.stride[axis], 0):
             return t
-        unit = tuple(int(a == axis) for a in range(len(t.stride)))
+        place: T.Tree = T.Iota(tuple(int(a == axis) for a in range(len(t.stride))), -start)
+        if start == 0 and not is_plain:
+            place = T.Apply("min({0}, {1})", (place, T.Const(size - 1)), 1)
         left = (*t.stride[:axis], 0, *t.stride[axis + 1:])
-        return Gather(t.buf, left, t.offset, ((t.stride[axis], size, T.Iota(unit, -start)),))
+        return Gather(t.buf, left, t.offset, ((t.stride[axis], size, place),))
 
     return T.replaced(tree, at)
 
@@ -298,10 +301,11 @@ def _rotation(g: Any, parts: list[Value], axis: int) -> Value | None:
         return None
     end = sum(p.shape[axis] for p in parts)
     position = T.Iota(tuple(int(a == axis) for a in range(len(g.shape))))
+    is_plain = all(any(not same(t.stride[axis], 0) for t in T.leaves(p.tree)) for p in parts)
     tree: T.Tree | None = None
     for p in reversed(parts):
         end -= p.shape[axis]
-        part = _placed(p.tree, axis, end, p.shape[axis])
+        part = _placed(p.tree, axis, end, p.shape[axis], is_plain)
         is_before = T.Apply("({0} < {1})", (position, T.Const(end + p.shape[axis])), 0)
         tree = part if tree is None else T.Apply("where({0}, {1}, {2})", (is_before, part, tree))
     assert tree is not None

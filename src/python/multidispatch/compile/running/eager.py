@@ -9,14 +9,12 @@ from typing import Any, Callable
 
 import torch
 
+from ..described import WITHOUT_VIEWS
 from ..lowering.lowered import Eager, Held, Number, Real
 from ..lowering.tree import Buf
 from ..report import Cost
 from ..sizes import Dims
 
-# The plan's memory may have no such view where PyTorch's has one: reshape then copies. The result is copied anyway.
-_REPLACED = {torch.ops.aten.view.default: torch.ops.aten.reshape.default,
-             torch.ops.aten._unsafe_view.default: torch.ops.aten.reshape.default}
 
 
 def _numbers(x: Any, dims: Dims) -> None:
@@ -81,7 +79,7 @@ def function_of(e: Eager, dims: Dims, adopted: dict[Buf, int], carried: dict[Buf
             lines.append(f"    t[{at}].copy_({result})")
             at += 1
     lines += ["    cost.add(now() - start)", f"    return ({''.join(given)})"]
-    space: dict[str, Any] = {"op": _REPLACED.get(e.node.target, e.node.target), "c": constants, "fit": _with_strides,
+    space: dict[str, Any] = {"op": WITHOUT_VIEWS.get(e.node.target, e.node.target), "c": constants, "fit": _with_strides,
                              "sqrt": math.sqrt, "now": time.perf_counter, "cost": cost}
     exec("\n".join(lines), space)  # the text is made of numbers and names of this module only
     return space["run"]
