@@ -68,9 +68,18 @@ md_status md_file_write(const char *path, const void *bytes, size_t n)
 }
 
 /* False with errno. */
-static bool write_and_close(int fd, const void *bytes, size_t n)
+static bool write_parts(int fd, const md_file_part *part, size_t n_parts)
 {
-    const bool is_written = md_file_write_all(fd, bytes, n);
+    for (size_t i = 0; i < n_parts; i++)
+        if (!md_file_write_all(fd, part[i].bytes, part[i].n))
+            return false;
+    return true;
+}
+
+/* False with errno. */
+static bool write_and_close(int fd, const md_file_part *part, size_t n_parts)
+{
+    const bool is_written = write_parts(fd, part, n_parts);
     const int reason = errno;
     const bool is_closed = close(fd) == 0;
     if (!is_written)
@@ -80,7 +89,7 @@ static bool write_and_close(int fd, const void *bytes, size_t n)
 
 /* A file without a name, which goes with a process that is killed, gets one when it is complete. False where the system
  * has no such files. */
-static bool write_unnamed(const char *beside, mode_t mode, const void *bytes, size_t n)
+static bool write_unnamed(const char *beside, mode_t mode, const md_file_part *part, size_t n_parts)
 {
     char folder[4096], unnamed[32];
     const char *slash = strrchr(beside, '/');
@@ -89,7 +98,7 @@ static bool write_unnamed(const char *beside, mode_t mode, const void *bytes, si
     if (fd < 0)
         return false;
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
-    const bool is_there = (mode == 0 || fchmod(fd, mode) == 0) && md_file_write_all(fd, bytes, n) &&
+    const bool is_there = (mode == 0 || fchmod(fd, mode) == 0) && write_parts(fd, part, n_parts) &&
                           linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
     if (close(fd) == 0 && is_there)
         return true;
@@ -99,17 +108,17 @@ static bool write_unnamed(const char *beside, mode_t mode, const void *bytes, si
 }
 
 /* Mode 0: that of new files. False with errno. */
-static bool write_beside(const char *beside, mode_t mode, const void *bytes, size_t n)
+static bool write_beside(const char *beside, mode_t mode, const md_file_part *part, size_t n_parts)
 {
     unlink(beside); /* the leftover of a thread that was killed */
-    if (write_unnamed(beside, mode, bytes, n))
+    if (write_unnamed(beside, mode, part, n_parts))
         return true;
     const int fd = md_above_standard(open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (fd < 0)
         return false;
     if (mode)
         (void)fchmod(fd, mode);
-    if (write_and_close(fd, bytes, n))
+    if (write_and_close(fd, part, n_parts))
         return true;
     const int reason = errno;
     unlink(beside);
@@ -117,28 +126,29 @@ static bool write_beside(const char *beside, mode_t mode, const void *bytes, siz
     return false;
 }
 
-static md_status write_in_place(const char *path, const void *bytes, size_t n)
+static md_status write_in_place(const char *path, const md_file_part *part, size_t n_parts)
 {
     const int fd = md_above_standard(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC));
-    if (fd >= 0 && write_and_close(fd, bytes, n))
+    if (fd >= 0 && write_and_close(fd, part, n_parts))
         return MD_OK;
     const int reason = errno;
     return md_fail(MD_IO, fd < 0 ? "cannot write '%.700s': %s" : "'%.700s' could not be written: %s", path,
                    strerror(reason));
 }
 
-md_status md_file_replace(const char *path, const void *bytes, size_t n)
+md_status md_file_replace_parts(const char *path, const md_file_part *part, size_t n_parts)
 {
     char real[PATH_MAX], beside[PATH_MAX + 32];
     struct stat facts;
     const bool exists = stat(path, &facts) == 0;
     if (exists && !S_ISREG(facts.st_mode)) /* a terminal or a pipe is written in place */
-        return write_in_place(path, bytes, n);
+        return write_in_place(path, part, n_parts);
     const char *target = exists && realpath(path, real) ? real : path; /* a link stays a link */
     /* no other thread uses this name */
     const int length = snprintf(beside, sizeof beside, "%s.%d.tmp", target, (int)gettid());
     errno = path[0] ? ENAMETOOLONG : ENOENT;
-    if (path[0] && length < (int)sizeof beside && write_beside(beside, exists ? facts.st_mode & 0777 : 0, bytes, n)) {
+    if (path[0] && length < (int)sizeof beside &&
+        write_beside(beside, exists ? facts.st_mode & 0777 : 0, part, n_parts)) {
         if (rename(beside, target) == 0)
             return MD_OK;
         const int why = errno;
@@ -146,9 +156,14 @@ md_status md_file_replace(const char *path, const void *bytes, size_t n)
         errno = why;
     }
     if (exists && errno != ENOSPC && errno != EDQUOT) /* the folder takes no new file */
-        return write_in_place(path, bytes, n);
+        return write_in_place(path, part, n_parts);
     const int reason = errno;
     return md_fail(MD_IO, "cannot write '%.700s': %s", path, strerror(reason));
+}
+
+md_status md_file_replace(const char *path, const void *bytes, size_t n)
+{
+    return md_file_replace_parts(path, &(md_file_part){bytes, n}, 1);
 }
 
 /* Reads to the end and ignores the reported size: pipes and files of /proc report 0. */

@@ -10,6 +10,12 @@ md_status md_file_write(const char *path, const void *bytes, size_t n);
  * old bytes or the new ones, also after the process was killed (unless its folder takes no new files). IO names path
  * and reason. */
 md_status md_file_replace(const char *path, const void *bytes, size_t n);
+typedef struct md_file_part {
+    const void *bytes;
+    size_t n;
+} md_file_part;
+/** The same of parts, one after the other. */
+md_status md_file_replace_parts(const char *path, const md_file_part *part, size_t n_parts);
 /** Writes all bytes at the file's position; false with errno. */
 bool md_file_write_all(int fd, const void *bytes, size_t n);
 /** Appends n characters and flushes; false with errno. Raises no signal. */

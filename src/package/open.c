@@ -171,7 +171,7 @@ static md_status add_entries(md_package *p, const char *plan, const md_package_w
     MD_TRY(md_sr_bundle_set(p->context->maker, MD_PK_PLAN, MD_PK_PLAN, plan, strlen(plan)));
     for (int32_t i = 0; i < n; i++) {
         snprintf(key, sizeof key, "%d", (int)i);
-        MD_TRY(md_sr_bundle_set(p->context->maker, MD_PK_WEIGHT, key, weights[i].data, (size_t)weights[i].n_bytes));
+        MD_TRY(md_sr_bundle_lend(p->context->maker, MD_PK_WEIGHT, key, weights[i].data, (size_t)weights[i].n_bytes));
     }
     return MD_OK;
 }
@@ -180,10 +180,6 @@ static md_status check_weights(const md_package *p, const md_package_weight *wei
 {
     const json_t *list = json_object_get(p->plan, "weights");
     bool is_right = json_array_size(list) == (size_t)n;
-    for (int32_t i = 0; i < n; i++)
-        if (weights[i].n_bytes > UINT32_MAX)
-            return md_fail(MD_UNSUPPORTED, "weight %d has %lld bytes: a package holds 4 GiB each at most", (int)i,
-                           (long long)weights[i].n_bytes);
     for (int32_t i = 0; is_right && i < n; i++)
         is_right = weights[i].n_bytes >= 0 && (weights[i].data || weights[i].n_bytes == 0) &&
                    json_integer_value(json_array_get(list, (size_t)i)) == weights[i].n_bytes;

@@ -46,6 +46,9 @@ void md_sr_bundle_maker_destroy(md_sr_bundle_maker **maker);
 md_status md_sr_bundle_add(md_sr_bundle_maker *maker, const char *kind, const char *key, const void *payload, size_t n);
 /** The same, but an entry of that key is replaced. */
 md_status md_sr_bundle_set(md_sr_bundle_maker *maker, const char *kind, const char *key, const void *payload, size_t n);
+/** As md_sr_bundle_set, but without a copy: the payload must outlive all writing. For weights of gigabytes. */
+md_status md_sr_bundle_lend(md_sr_bundle_maker *maker, const char *kind, const char *key, const void *payload,
+                            size_t n);
 /** Adds all entries of a bundle. */
 md_status md_sr_bundle_copy(md_sr_bundle_maker *maker, const md_sr_bundle *bundle);
 /** From now on only entries that md_sr_bundle_keep named are written, of this kind. */

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 
-enum { MD_SR_BUNDLE_VERSION = 2 };
+enum { MD_SR_BUNDLE_VERSION = 3 };
 #define MD_SR_BUNDLE_MAGIC "MDBUNDL\n"
 
 typedef struct md_sr_bundle_header {
@@ -18,11 +18,11 @@ typedef struct md_sr_bundle_header {
 typedef struct md_sr_bundle_row {
     md_digest128 key, payload; /* digests */
     uint64_t at; /* of the payload in the file */
-    uint32_t n, n_stored; /* bytes of the payload, and of it in the file: fewer if it is compressed (zlib) */
+    uint64_t n, n_stored; /* bytes of the payload, and of it in the file: fewer if it is compressed (zlib) */
     uint32_t key_at, n_key; /* where "kind key" lies in the texts of the keys */
 } md_sr_bundle_row;
 
-_Static_assert(sizeof(md_sr_bundle_header) == 48 && sizeof(md_sr_bundle_row) == 56,
+_Static_assert(sizeof(md_sr_bundle_header) == 48 && sizeof(md_sr_bundle_row) == 64,
                "no gaps: both are written as they are");
 
 /* zlib makes nothing smaller than by this factor. */

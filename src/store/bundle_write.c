@@ -16,7 +16,8 @@
 typedef struct entry {
     md_digest128 key, payload;
     char *text; /* "kind key" */
-    void *bytes;
+    const void *bytes;
+    void *owned; /* `bytes`, to be freed; NULL: they are lent */
     size_t n;
     void *packed; /* compressed, while the file is made; NULL: it is written as it is */
     size_t n_packed;
@@ -43,7 +44,7 @@ md_status md_sr_bundle_maker_create(md_sr_bundle_maker **out)
 static void free_entry(entry *e)
 {
     free(e->text);
-    free(e->bytes);
+    free(e->owned);
 }
 
 void md_sr_bundle_maker_destroy(md_sr_bundle_maker **maker)
@@ -74,22 +75,30 @@ static entry *find(const md_sr_bundle_maker *m, md_digest128 key)
     return NULL;
 }
 
-static md_status put(md_sr_bundle_maker *m, const md_sr_bundle_entry *from, bool replaces)
+/* The digests, and a copy of the payload unless it is lent. */
+static md_status make_entry(entry *e, const md_sr_bundle_entry *from, bool is_lent)
 {
-    const char *kind = from->kind, *key = from->key;
     const size_t n = from->n;
-    entry e = {.bytes = n <= UINT32_MAX ? malloc(n ? n : 1) : NULL, .n = n};
-    const int n_text = asprintf(&e.text, "%s %s", kind, key);
+    *e = (entry){.owned = is_lent ? NULL : malloc(n ? n : 1), .n = n};
+    const int n_text = asprintf(&e->text, "%s %s", from->kind, from->key);
     if (n_text < 0)
-        e.text = NULL;
-    if (!e.bytes || !e.text) {
-        free_entry(&e);
+        e->text = NULL;
+    if (!e->text || (!is_lent && !e->owned)) {
+        free_entry(e);
         return md_fail_memory();
     }
-    if (n)
-        memcpy(e.bytes, from->payload, n);
-    e.key = md_hash128(e.text, (size_t)n_text);
-    e.payload = md_hash128(e.bytes, n);
+    if (!is_lent && n)
+        memcpy(e->owned, from->payload, n);
+    e->bytes = is_lent ? from->payload : e->owned;
+    e->key = md_hash128(e->text, (size_t)n_text);
+    e->payload = md_hash128(e->bytes, n);
+    return MD_OK;
+}
+
+static md_status put(md_sr_bundle_maker *m, const md_sr_bundle_entry *from, bool replaces, bool is_lent)
+{
+    entry e;
+    MD_TRY(make_entry(&e, from, is_lent));
     pthread_mutex_lock(&m->lock);
     entry *known = find(m, e.key);
     const bool has_room = known || md_grow(&m->entry, m->n, sizeof *m->entry);
@@ -109,17 +118,22 @@ static md_status put(md_sr_bundle_maker *m, const md_sr_bundle_entry *from, bool
 
 md_status md_sr_bundle_add(md_sr_bundle_maker *m, const char *kind, const char *key, const void *payload, size_t n)
 {
-    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, false);
+    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, false, false);
 }
 
 md_status md_sr_bundle_set(md_sr_bundle_maker *m, const char *kind, const char *key, const void *payload, size_t n)
 {
-    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, true);
+    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, true, false);
+}
+
+md_status md_sr_bundle_lend(md_sr_bundle_maker *m, const char *kind, const char *key, const void *payload, size_t n)
+{
+    return put(m, &(md_sr_bundle_entry){kind, key, payload, n}, true, true);
 }
 
 static md_status copy_one(void *user, const md_sr_bundle_entry *e)
 {
-    MD_TRY(put(user, e, false));
+    MD_TRY(put(user, e, false, false));
     md_sr_bundle_keep(user, e->kind, e->key);
     return MD_OK;
 }
@@ -173,23 +187,31 @@ static const md_sr_bundle_row *find_equal(const md_sr_bundle_row *row, size_t n,
     return NULL;
 }
 
+/* The bytes compressed to fewer than `most`; NULL where they do not become that few. */
+static void *packed(size_t *n_packed, const void *bytes, size_t n, size_t most, int level)
+{
+    uLongf room = most;
+    void *out = malloc(most + 1);
+    if (out && compress2(out, &room, bytes, (uLong)n, level) == Z_OK && room < most) {
+        *n_packed = room;
+        return out;
+    }
+    free(out);
+    return NULL;
+}
+
 /* Equal bytes and one version of zlib give equal compressed bytes. Large ones are weights of packages: numbers, which
- * take long and hardly become fewer. */
+ * take long and hardly become fewer. Their beginning is tried alone first. */
 static void pack(entry *e)
 {
     enum { LARGE = 1 << 20, LEVEL = 9, LEVEL_OF_LARGE = 1 };
     const bool is_large = e->n >= LARGE;
     const size_t most = is_large ? e->n - e->n / 8 : e->n;
-    uLongf n = compressBound((uLong)e->n);
-    e->packed = malloc(n);
-    if (e->packed && compress2(e->packed, &n, e->bytes, (uLong)e->n, is_large ? LEVEL_OF_LARGE : LEVEL) == Z_OK &&
-        n < most) {
-        e->n_packed = n;
-        return;
-    }
-    free(e->packed);
-    e->packed = NULL;
-    e->n_packed = e->n;
+    size_t n = e->n;
+    void *first = is_large ? packed(&n, e->bytes, LARGE, LARGE - LARGE / 8, LEVEL_OF_LARGE) : NULL;
+    e->packed = !is_large || first ? packed(&n, e->bytes, e->n, most, is_large ? LEVEL_OF_LARGE : LEVEL) : NULL;
+    e->n_packed = e->packed ? n : e->n;
+    free(first);
 }
 
 static void drop_packed(md_sr_bundle_maker *m)
@@ -219,8 +241,8 @@ static uint64_t lay_out(md_sr_bundle_row *row, md_sr_bundle_maker *m, uint64_t f
         row[i] = (md_sr_bundle_row){.key = e->key,
                                     .payload = e->payload,
                                     .at = equal ? equal->at : at,
-                                    .n = (uint32_t)e->n,
-                                    .n_stored = equal ? equal->n_stored : (uint32_t)e->n_packed,
+                                    .n = e->n,
+                                    .n_stored = equal ? equal->n_stored : e->n_packed,
                                     .key_at = key_at,
                                     .n_key = (uint32_t)strlen(e->text)};
         key_at += row[i].n_key;
@@ -229,45 +251,70 @@ static uint64_t lay_out(md_sr_bundle_row *row, md_sr_bundle_maker *m, uint64_t f
     return at;
 }
 
-static char *make_bytes(size_t *n_bytes, md_sr_bundle_maker *m)
+/* Header, index and the texts of the keys. */
+static char *make_head(const md_sr_bundle_row *row, const md_sr_bundle_maker *m, md_sr_bundle_header *h, size_t n_index)
+{
+    char *head = malloc(sizeof *h + n_index);
+    if (!head)
+        return NULL;
+    char *index = head + sizeof *h, *keys = index + m->n * sizeof *row;
+    memcpy(index, row, m->n * sizeof *row);
+    for (size_t i = 0; i < m->n; i++)
+        memcpy(keys + row[i].key_at, m->entry[i].text, row[i].n_key);
+    h->digest = md_sr_bundle_seal(*h, index, n_index);
+    memcpy(head, h, sizeof *h);
+    return head;
+}
+
+/* What lies behind the head: payloads, and zeros between them. Returns the number of parts. */
+static size_t list_payloads(md_file_part *part, const md_sr_bundle_row *row, const md_sr_bundle_maker *m, uint64_t at)
+{
+    static const char zeros[16];
+    size_t n = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const entry *e = &m->entry[i];
+        if (row[i].at < at) /* equal to an earlier one */
+            continue;
+        part[n++] = (md_file_part){zeros, row[i].at - at};
+        part[n++] = (md_file_part){e->packed ? e->packed : e->bytes, row[i].n_stored};
+        at = row[i].at + row[i].n_stored;
+    }
+    return n;
+}
+
+/* The lock is held: payloads go into the file from where they lie. */
+static md_status write_entries(md_sr_bundle_maker *m, const char *path)
 {
     md_sr_bundle_header h = {.version = MD_SR_BUNDLE_VERSION, .n_entries = (uint32_t)m->n};
     memcpy(h.magic, MD_SR_BUNDLE_MAGIC, sizeof h.magic);
     for (size_t i = 0; i < m->n; i++)
         h.n_keys += strlen(m->entry[i].text);
-    const size_t n_index = m->n * sizeof(md_sr_bundle_row) + h.n_keys;
+    const size_t n_index = m->n * sizeof(md_sr_bundle_row) + h.n_keys, n_head = sizeof h + n_index;
     md_sr_bundle_row *row = calloc(m->n + 1, sizeof *row);
-    if (!row)
-        return NULL;
-    h.n_bytes = lay_out(row, m, sizeof h + n_index);
-    char *bytes = calloc(1, h.n_bytes);
-    if (bytes) {
-        char *index = bytes + sizeof h, *keys = index + m->n * sizeof *row;
-        memcpy(index, row, m->n * sizeof *row);
-        for (size_t i = 0; i < m->n; i++) {
-            memcpy(keys + row[i].key_at, m->entry[i].text, row[i].n_key);
-            if (m->entry[i].packed || row[i].n_stored == row[i].n)
-                memcpy(bytes + row[i].at, m->entry[i].packed ? m->entry[i].packed : m->entry[i].bytes, row[i].n_stored);
-        }
-        h.digest = md_sr_bundle_seal(h, index, n_index);
-        memcpy(bytes, &h, sizeof h);
-        *n_bytes = h.n_bytes;
+    md_file_part *part = calloc(2 * m->n + 1, sizeof *part);
+    char *head = NULL;
+    if (row && part) {
+        h.n_bytes = lay_out(row, m, n_head);
+        head = make_head(row, m, &h, n_index);
     }
+    if (head)
+        part[0] = (md_file_part){head, n_head};
+    const md_status status =
+        head ? md_file_replace_parts(path, part, 1 + list_payloads(part + 1, row, m, n_head)) : md_fail_memory();
     drop_packed(m);
+    free(head);
+    free(part);
     free(row);
-    return bytes;
+    return status;
 }
 
 md_status md_sr_bundle_write(md_sr_bundle_maker *m, const char *path)
 {
-    size_t n = 0;
     pthread_mutex_lock(&m->lock);
     const size_t n_all = m->n;
     m->n = sort_kept(m);
-    char *bytes = make_bytes(&n, m);
+    const md_status status = write_entries(m, path);
     m->n = n_all;
     pthread_mutex_unlock(&m->lock);
-    const md_status status = bytes ? md_file_replace(path, bytes, n) : md_fail_memory();
-    free(bytes);
     return status;
 }
