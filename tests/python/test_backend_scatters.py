@@ -56,6 +56,9 @@ CASES = {
     "scatter_value": (lambda x, i: x.scatter(1, i, -1.0), lambda n: (torch.randn(n, 9), ids(9, n, 4))),
     "scatter_max": (lambda x, i, s: x.scatter_reduce(1, i, s, "amax"), lambda n: (torch.randn(n, 9), ids(9, n, 4), torch.randn(n, 4))),
     "scatter_min": (lambda x, i, s: x.scatter_reduce(1, i, s, "amin"), lambda n: (torch.randn(n, 9), ids(9, n, 4), torch.randn(n, 4))),
+    "scatter_without_self": (lambda x, i, s: x.scatter_reduce(1, i, s, "mean", include_self=False)
+                             + x.scatter_reduce(1, i, s, "amin", include_self=False) + x.scatter_reduce(1, i, s, "mean"),
+                             lambda n: (torch.randn(n, 9), ids(9, n, 4), torch.randn(n, 4))),
     "slice": (lambda x, y: torch.slice_scatter(x, y, 1, 2, 6, 2) + 1, lambda n: (torch.randn(n, 9), torch.randn(n, 2))),
     "slice_end": (lambda x, y: torch.slice_scatter(x, y, 0, -2), lambda n: (torch.randn(n + 3, 4), torch.randn(2, 4))),
     "select": (lambda x, y: torch.select_scatter(x, y, 1, -2), lambda n: (torch.randn(n, 5, 3), torch.randn(n, 3))),
@@ -158,6 +161,22 @@ class Scatters(unittest.TestCase):
                 y.backward(dy)
                 z.backward(dy)
                 torch.testing.assert_close(b.grad, a.grad, rtol=1e-5, atol=1e-5)
+        self.assertEqual([e for r in md.explain_graph()[self.before:] for e in r["eager"]], [])
+
+    def test_gradient_of_bags(self):
+        """Of any lengths, some empty; the forward, whose other results nobody reads then, is no operation of PyTorch."""
+        def f(w, i, o, s):
+            return F.embedding_bag(i, w, o, padding_idx=3) * F.embedding_bag(i, w, o, mode="sum", per_sample_weights=s)
+
+        compiled = self.compiled(f)
+        for n in (9, 5):
+            w, (i, o), s = torch.randn(11, 6), bags(4 * n, n), torch.rand(4 * n)
+            a, b = w.clone().requires_grad_(), w.clone().requires_grad_()
+            y, z = f(a, i, o, s), compiled(b, i, o, s)
+            dy = torch.randn_like(y)
+            y.backward(dy)
+            z.backward(dy)
+            torch.testing.assert_close(b.grad, a.grad, rtol=1e-5, atol=1e-5)
         self.assertEqual([e for r in md.explain_graph()[self.before:] for e in r["eager"]], [])
 
     def test_determinism(self):

@@ -46,11 +46,14 @@ def table(eager_random: bool = False) -> dict[Any, Any]:
                                aten._native_batch_norm_legit_no_training, aten._batch_norm_with_update,
                                aten._batch_norm_with_update_functional, aten._batch_norm_no_update,
                                aten.batch_norm_backward, aten.native_batch_norm, aten.nll_loss2d_forward,
-                               aten.nll_loss2d_backward, aten.tril_indices, aten.triu_indices, aten.addmv])
+                               aten.nll_loss2d_backward, aten.tril_indices, aten.triu_indices, aten.addmv,
+                               aten.ldexp, aten.dist, aten.view_copy, aten.permute_copy,
+                               aten.narrow_copy, aten.unbind_copy])
     for op in list(out):
         if str(op).split(".")[1] in _KEPT:
             del out[op]
     out[aten.embedding_dense_backward.default] = embedding.decompose
+    out[aten._embedding_bag_backward.default] = embedding.of_bags
     if eager_random:
         out = {op: f for op, f in out.items() if op not in randoms.decompositions()}
     else:

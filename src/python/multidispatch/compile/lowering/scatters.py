@@ -10,7 +10,7 @@ import torch
 from ..sizes import Unsupported, expression, product, same, tidy
 from . import tree as T
 from .reductions import _index_value
-from .table import REAL, apply, as_stored, cast, entry, kind
+from .table import REAL, apply, as_stored, cast, entry, kind, operand
 from .tree import Apply, Const, Leaf, Value
 
 
@@ -136,7 +136,31 @@ def _index_fill(g: Any, a: Any, dim: int, index: Any, value: Any) -> Value:
     return _rows(g, a, dim, index, value, "=")
 
 
-_BY_NAME = {"sum": "+=", "amax": "max=", "amin": "min=", "add": "+="}
+_BY_NAME = {"sum": "+=", "amax": "max=", "amin": "min=", "add": "+=", "mean": "+="}
+
+
+def _begun(g: Any, base: Value, shape: list[Any], picked: dict[int, Any], plain: dict[int, int], by: str) -> Value:
+    """The base with the neutral number at the places that are written, which then do not count themselves."""
+    if by in ("sum", "mean"):
+        number: Any = 0.0 if g.dtype in REAL else 0
+    elif g.dtype in REAL:
+        number = math.inf if by == "amin" else -math.inf
+    else:
+        raise Unsupported(f"{by} of {g.dtype} without self")
+    return _scattered(g, base, Value(list(shape), g.dtype, Const(number)), picked, plain, "=")
+
+
+def _averaged(g: Any, total: Value, shape: list[Any], picked: dict[int, Any], plain: dict[int, int], with_self: bool) -> Value:
+    """The sum over how many were added: counted in f32."""
+    if g.dtype not in REAL:
+        raise Unsupported(f"a mean of {g.dtype}")
+    whole, dtype = Value(list(total.shape), "f32", Const(float(with_self))), g.dtypes[0]
+    g.dtypes[0] = "f32"
+    try:
+        count = _scattered(g, whole, Value(list(shape), "f32", Const(1.0)), picked, plain, "+=")
+    finally:
+        g.dtypes[0] = dtype
+    return apply(g, "({0} / max({1}, 1.0))", [total, operand(count, g.dtype)], g.dtype, 3)
 
 
 @entry("scatter_add", "scatter.src", "scatter.value", "scatter_reduce.two", "scatter.reduce", "scatter.value_reduce")
@@ -145,15 +169,19 @@ def _scatter(g: Any, a: Any, dim: int, index: Any, source: Any, by: Any = None, 
     base, i, v = g.value(a), _index_memory(g, index), g.value(source)
     by = "sum" if g.name == "scatter_add" else by or reduce
     how = "=" if by is None else _BY_NAME.get(by)
-    if how is None or not include_self or not base.shape or len(i.shape) != len(base.shape):
-        raise Unsupported(f"scatter_reduce by {by}, without self, or of a scalar")
+    if how is None or not base.shape or len(i.shape) != len(base.shape):
+        raise Unsupported(f"scatter_reduce by {by}, or of a scalar")
     dim %= len(base.shape)
     if not v.shape:
         v = T.expanded(v, i.shape)
     for axis, n in enumerate(i.shape):
         if not same(n, v.shape[axis]):
             v = T.sliced(v, axis, 0, n)
-    return _scattered(g, base, v, {dim: i.tree}, {a: a for a in range(len(i.shape)) if a != dim}, how)
+    picked, plain = {dim: i.tree}, {a: a for a in range(len(i.shape)) if a != dim}
+    if not include_self:
+        base = _begun(g, base, i.shape, picked, plain, by)
+    out = _scattered(g, base, v, picked, plain, how)
+    return _averaged(g, out, i.shape, picked, plain, include_self) if by == "mean" else out
 
 
 # ---- Embeddings

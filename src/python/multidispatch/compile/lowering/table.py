@@ -251,6 +251,14 @@ def _leaky_relu(g: Any, a: Any, slope: Any = 0.01) -> Value:
     return apply(g, "where({0} > 0.0, {0}, {0} * {1})", [v, g.value(slope)], g.dtype, 2)
 
 
+@entry("elu")
+def _elu(g: Any, a: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) -> Value:
+    """Of selu and celu, too."""
+    v = g.shared(operand(g.value(a), g.dtype))
+    text = "where({0} > 0.0, {0} * {2}, expm1({0} * {3}) * {1} * {2})"
+    return apply(g, text, [v, *(operand(g.value(x), g.dtype) for x in (alpha, scale, input_scale))], g.dtype, 9)
+
+
 @entry("fmax", "fmin")
 def _without_nan(g: Any, a: Any, b: Any) -> Value:
     """The greater or less of two, of which one may be nan."""
@@ -301,7 +309,7 @@ def _masked_fill(g: Any, a: Any, mask: Any, value: Any) -> Value:
     return _where(g, mask, value, a)
 
 
-@entry("clamp", "clamp_min", "clamp_max", "clamp.Tensor", "hardtanh")
+@entry("clamp", "clamp_min", "clamp_max", "clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor", "hardtanh")
 def _clamp(g: Any, a: Any, low: Any = None, high: Any = None) -> Value:
     if "clamp_max" in g.name:
         low, high = None, low
