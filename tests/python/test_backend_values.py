@@ -224,6 +224,8 @@ class Complex(Case):
         x = torch.randn(5, 4)
         for f, given in ((lambda x, c: (torch.view_as_real(torch.complex(x, x) * c) * 2,), (x, torch.randn(5, 4, dtype=torch.complex64))),
                          (lambda x, c: (torch.view_as_real(torch.complex(x, x) * c.conj()) * 2,), (x, torch.randn(5, 4, dtype=torch.complex64))),
+                         (lambda x, c: (torch.view_as_real(torch.complex(x, x) * torch.conj(c) * torch.ops.aten._conj(2j)) * 2,),
+                          (x, torch.randn(5, 4, dtype=torch.complex64))),
                          (lambda x: (torch.polar(x, x) * torch.polar(x, x), x * 2), (x,)), (lambda x: (torch.polar(x, x).abs() * 2,), (x,))):
             got, want, report = self.planned(f, *given)
             torch.testing.assert_close(got, want)

@@ -63,8 +63,8 @@ class _Pairs:
 
     def operand(self, x: Any) -> Pair | None:
         """The pair of an operand; of a complex one that no operation of the table makes, such as an argument, its halves."""
-        if x not in self.of and _is_complex(x) and not x.meta["val"].is_conj():
-            self.of[x] = _of_halves(self.call, self.call(aten.view_as_real.default, x))
+        if x not in self.of and _is_complex(x):  # it may have the conjugate bit where the graph does not say so
+            self.of[x] = _of_halves(self.call, self.call(aten.view_as_real.default, self.call(aten.resolve_conj.default, x)))
         return self.of.get(x)
 
     def made(self, node: Any) -> Pair | None:
