@@ -23,7 +23,8 @@ import zoo
 
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
 EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
-OWN = ("graph", "recommender", "rotary", "gru", "residual")  # need nothing but PyTorch, and few kernels
+OWN = ("graph", "recommender", "rotary", "gru", "residual", "graph_attention", "ragged_recommender", "retention", "splines",
+       "rays")  # need nothing but PyTorch, and few kernels
 NARROW = ("mistral", "roberta", "bart", "swinv2", "unet", "rotary", "mixtral", "qwen3")  # in bf16, too
 TIMES, FLOOR = 2.0, {torch.float32: 1e-6, torch.bfloat16: 4e-3}
 
