@@ -48,8 +48,8 @@ static const variable variables[] = {
      MD_ENV_X86_64, 0},
     {"MD_RATES", "five whole numbers of at least 1, separated by commas",
      "rates of the host device, which are measured and stored otherwise: MB/s of a copy by all threads and by one, "
-     "MB/s "
-     "of one in its cache, MFLOP/s of all, and ns of a launch; for tests, and for equal choices on unequal machines",
+     "MB/s of one in its cache, MFLOP/s of all, and ns of a launch; for tests, and for equal choices on unequal "
+     "machines",
      RATES, AT(rates), 1, 1000000000},
     {"MD_CC", "a compiler", "C compiler of the host device; default cc", TEXT, AT(cc), 0, 0},
     {"MD_STATS", "path ending in .json or .csv, else a table; - for stdout",

@@ -12,21 +12,6 @@
 #include "chain.h"
 #include "panel.h"
 
-MD_MULTIPLY(HEIGHT0, a_pitch, 1)
-MD_MULTIPLY(HEIGHT1, a_pitch, 1)
-MD_MULTIPLY(HEIGHT2, a_pitch, 1)
-
-MD_INLINE void md_multiply_any(int height, int64_t depth, const float *a, int64_t a_pitch, const float *b,
-                               int64_t b_pitch, float *c, int64_t c_pitch, const float *scale)
-{
-    if (height == MD_HEIGHT0)
-        md_multiply_HEIGHT0(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
-    else if (height == MD_HEIGHT1)
-        md_multiply_HEIGHT1(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
-    else
-        md_multiply_HEIGHT2(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
-}
-
 /* One block of rows. */
 typedef struct md_region {
     md_chain_batch batch;

@@ -13,10 +13,6 @@
 #include "lanes.h"
 #include "panel.h"
 
-MD_MULTIPLY(HEIGHT0, a_pitch, 1)
-MD_MULTIPLY(HEIGHT1, a_pitch, 1)
-MD_MULTIPLY(HEIGHT2, a_pitch, 1)
-
 #define MD_SUMS MD_PAIR_SUMS
 #define MD_ALL_ROWS (MD_ROWS + MD_HEIGHT)
 #define MD_ALL_KEYS (MD_KEYS + MD_STRIP)
@@ -37,17 +33,6 @@ typedef struct md_grid {
 } md_grid;
 
 /* ---- products */
-
-MD_INLINE void md_multiply_any(int height, int64_t depth, const float *a, int64_t a_pitch, const float *b,
-                               int64_t b_pitch, float *c, int64_t c_pitch, const float *scale)
-{
-    if (height == MD_HEIGHT0)
-        md_multiply_HEIGHT0(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
-    else if (height == MD_HEIGHT1)
-        md_multiply_HEIGHT1(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
-    else
-        md_multiply_HEIGHT2(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
-}
 
 /* c += a' * b, a[k][MD_ALL_KEYS]: whole panels of the columns of a. */
 MD_OUTLINE void md_multiply_turned(int64_t depth, const float *a, const float *b, int64_t b_pitch, float *c,

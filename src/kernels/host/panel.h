@@ -40,19 +40,33 @@ MD_INLINE void md_multiply(int rows, int64_t depth, const float *a, int64_t a_pi
         }
 }
 
-/* md_multiply_<height>: places of a by its pitch, which may be named here. */
-#define MD_MULTIPLY(height, by_row, by_k)                                                                              \
-    MD_OUTLINE void md_multiply_##height(int64_t depth, const float *a, int64_t a_pitch, const float *b,               \
-                                         int64_t b_pitch, float *c, int64_t c_pitch, const float *scale)               \
-    {                                                                                                                  \
-        md_multiply(MD_##height, depth, a, by_row, by_k, b, b_pitch, c, c_pitch, scale);                               \
-    }
-
 MD_INLINE float *md_take(float **at, int64_t n)
 {
     float *taken = *at;
     *at += (n + 15) / 16 * 16;
     return taken;
+}
+
+/* A panel of each height that blocks are cut into. */
+#define MD_MULTIPLY(height)                                                                                            \
+    MD_OUTLINE void md_multiply_##height(int64_t depth, const float *a, int64_t a_pitch, const float *b,               \
+                                         int64_t b_pitch, float *c, int64_t c_pitch, const float *scale)               \
+    {                                                                                                                  \
+        md_multiply(MD_##height, depth, a, a_pitch, 1, b, b_pitch, c, c_pitch, scale);                                 \
+    }
+MD_MULTIPLY(HEIGHT0)
+MD_MULTIPLY(HEIGHT1)
+MD_MULTIPLY(HEIGHT2)
+
+MD_INLINE void md_multiply_any(int height, int64_t depth, const float *a, int64_t a_pitch, const float *b,
+                               int64_t b_pitch, float *c, int64_t c_pitch, const float *scale)
+{
+    if (height == MD_HEIGHT0)
+        md_multiply_HEIGHT0(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
+    else if (height == MD_HEIGHT1)
+        md_multiply_HEIGHT1(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
+    else
+        md_multiply_HEIGHT2(depth, a, a_pitch, b, b_pitch, c, c_pitch, scale);
 }
 
 #endif
