@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { GUARD = 192, POISON = 0xA5 };
+enum { GUARD = 192, POISON = 0xA5, MAX_DRAWS = 20 };
 
 /* ---- memory ---- */
 
@@ -120,6 +120,23 @@ static int64_t random_index(data_maker *m, int32_t id, int64_t number)
     return m->is_scatter[id] ? (number * 7919 + 13) % n : data_below(m, n);
 }
 
+/* From -2 to the dim's size, and above it where bad ones are asked for. */
+static int64_t random_length(data_maker *m, int32_t id)
+{
+    const int64_t size = m->d->size[m->length_dim[id]];
+    const bool is_signed = !md_dtype_is_unsigned(m->f->tensor[id].dtype);
+    if (m->options.bad_indices && data_below(m, 8) == 0)
+        return size + 1 + data_below(m, 3);
+    return is_signed ? data_below(m, size + 3) - 2 : data_below(m, size + 1);
+}
+
+static int64_t random_whole(data_maker *m, int32_t id, int64_t number)
+{
+    return m->extent_tensor[id] >= 0 ? random_index(m, id, number)
+           : m->length_dim[id] >= 0  ? random_length(m, id)
+                                     : random_int(m, m->f->tensor[id].dtype);
+}
+
 static void fill(data_maker *m, int32_t id)
 {
     const md_fx_tensor *t = &m->f->tensor[id];
@@ -132,20 +149,22 @@ static void fill(data_maker *m, int32_t id)
         if (md_dtype_is_real(t->dtype))
             md_dtype_store(t->dtype, x->data, offset, random_real(m));
         else
-            md_dtype_store_int(t->dtype, x->data, offset,
-                               m->extent_tensor[id] >= 0 ? random_index(m, id, number++) : random_int(m, t->dtype));
+            md_dtype_store_int(t->dtype, x->data, offset, random_whole(m, id, number++));
     } while (next(x, at));
 }
 
 bool data_make(data_set *out, const md_fx_formula *formula, uint64_t seed, const data_options *options)
 {
     data_maker m = {.d = out, .f = formula, .seed = seed};
+    bool fits = false;
     memset(out, 0, sizeof(*out));
     out->formula = formula;
     if (options)
         m.options = *options;
     data_find_index_tensors(&m);
-    if (!data_pick_sizes(&m))
+    for (int k = 0; k < MAX_DRAWS && !fits; k++)
+        fits = data_pick_sizes(&m);
+    if (!fits)
         return false;
     for (int32_t t = 0; t < formula->n_tensors; t++)
         if (formula->tensor[t].role != MD_FX_TEMP && !allocate(&m, t)) {

@@ -14,6 +14,7 @@ typedef struct data_maker {
     int32_t extent_tensor[MD_FX_MAX_TENSORS],
         extent_axis[MD_FX_MAX_TENSORS]; /* of index tensors: what they index; -1 */
     bool is_scatter[MD_FX_MAX_TENSORS]; /* of index tensors: with '=' */
+    int32_t length_dim[MD_FX_MAX_TENSORS]; /* of tensors of lengths: the dim that none may exceed; -1 */
 } data_maker;
 
 static inline int64_t data_below(data_maker *m, int64_t n)

@@ -27,8 +27,9 @@ static bool note_index(void *user, const md_fx_node *node)
 
 static bool note_subscripts(void *user, const md_fx_node *node)
 {
+    data_maker *m = user;
     for (int32_t i = 0; node->kind == MD_FX_LOAD && i < node->n_args; i++) {
-        index_search s = {.m = user, .tensor = node->id, .axis = i};
+        index_search s = {.m = m, .tensor = node->id, .axis = i};
         (void)md_fx_visit(node->arg[i], note_index, &s);
     }
     return true;
@@ -37,7 +38,7 @@ static bool note_subscripts(void *user, const md_fx_node *node)
 void data_find_index_tensors(data_maker *m)
 {
     for (int32_t t = 0; t < MD_FX_MAX_TENSORS; t++)
-        m->extent_tensor[t] = -1;
+        m->extent_tensor[t] = m->length_dim[t] = -1;
     for (int32_t i = 0; i < m->f->n_stmts; i++) {
         const md_fx_stmt *s = &m->f->stmt[i];
         for (int32_t k = 0; k < m->f->tensor[s->tensor].rank; k++) {
@@ -163,15 +164,31 @@ static bool shrink(data_maker *m)
     return true;
 }
 
-/* Axes that are only reached are made as long as they must be, or longer. */
-static void stretch(data_maker *m)
+/* Axes that are only reached are made as long as they must be, or longer. False where a subscript leaves its axis
+ * still, as a reflection does whose axis is shorter than what it pads. */
+static bool stretch(data_maker *m)
 {
+    bool is_inside = true;
     for (int32_t i = 0; i < m->f->n_reaches; i++) {
         const md_fx_reach *r = &m->f->reach[i];
-        int32_t dim = m->f->tensor[r->tensor].dim[r->axis];
-        int64_t lo, hi;
-        if (m->f->tensor[r->tensor].at_least[r->axis] && md_fx_range(&lo, &hi, m->f, m->d->size, r))
-            m->d->size[dim] = MD_MAX(m->d->size[dim], hi + 1);
+        int64_t lo, hi, *size = &m->d->size[m->f->tensor[r->tensor].dim[r->axis]];
+        if (!md_fx_range(&lo, &hi, m->f, m->d->size, r))
+            continue;
+        if (m->f->tensor[r->tensor].at_least[r->axis])
+            *size = MD_MAX(*size, hi + 1);
+        is_inside &= lo >= 0 && hi < *size;
+    }
+    return is_inside;
+}
+
+/* An output without elements stores nothing and so reports nothing, but where it shares a kernel with another one. */
+static void fill_targets(data_maker *m)
+{
+    for (int32_t i = 0; i < m->f->n_stmts && m->f->n_stmts > 1; i++) {
+        const md_fx_stmt *s = &m->f->stmt[i];
+        for (int32_t k = 0; k < m->f->tensor[s->tensor].rank; k++)
+            if (s->subscript[k]->kind != MD_FX_INDEX)
+                m->d->size[m->f->tensor[s->tensor].dim[k]] = MD_MAX(m->d->size[m->f->tensor[s->tensor].dim[k]], 1);
     }
 }
 
@@ -215,6 +232,6 @@ bool data_pick_sizes(data_maker *m)
     if (!shrink(m))
         return false;
     make_room(m);
-    stretch(m);
-    return work_of(m) <= fmax(1e8, (double)m->options.max_work);
+    fill_targets(m);
+    return stretch(m) && work_of(m) <= fmax(1e8, (double)m->options.max_work);
 }
