@@ -8,7 +8,7 @@ As a module it defines contenders(op, dtype) -> {name: fn}; fn takes torch tenso
   judge_md.py list  [--ops A,B]                                               the formulas
 
 A board has lines "rows columns". Times of map: GPU time from graphs of k calls on inputs of their own after a sweep of the L2, replayed
-A B C C B A; us is the median over rounds, lo and hi the 10th and 90th percentile. MD_LIB names the library, MD_JUDGE_PIN pins a variant,
+A B C C B A; us is the median over rounds, lo and hi the 10th and 90th percentile. JUDGE_LIB names the library, MD_JUDGE_PIN pins a variant,
 MD_JUDGE_DEVICE is the device (cuda), MD_JUDGE_LOG=1 prints how long each op took to make, MD_JUDGE_COLUMNS=md,md_measure,md_own,md_own_measure says
 which contenders there are: the default mode, measured per shape, and both without the vendor's library; also "hint 64", "distance", "model" and "measure" as in mdctl
 bench table (among the hints 64, 256, 4096). tools/judge_products.py runs the judge's boards of products with all of these; tools/report_gpu sums map up.
@@ -86,7 +86,7 @@ def struct_of(name):
 ContextOptions, OpOptions, Choice = (struct_of(n) for n in ("md_context_options", "md_op_options", "md_choice"))
 
 
-LOADED = c.CDLL(os.path.abspath(os.environ.get("MD_LIB", os.path.join(here, "..", "build", "src", "libmultidispatch.so"))))
+LOADED = c.CDLL(os.path.abspath(os.environ.get("JUDGE_LIB", os.path.join(here, "..", "build", "src", "libmultidispatch.so"))))
 WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_size_t)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Calls inside torch.cuda.graph, whose captures are global: shapes that were met and shapes that were not, replayed with other contents.
 
-Run by hand, on a GPU with PyTorch: torch_capture.py. MD_LIB names the library. Prints one line, fails with a traceback.
+Run by hand, on a GPU with PyTorch: torch_capture.py. JUDGE_LIB names the library. Prints one line, fails with a traceback.
 """
 import ctypes as c
 import json

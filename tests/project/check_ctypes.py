@@ -14,7 +14,7 @@ STRUCTS = {"Tensor": "md_tensor", "Arg": "md_arg", "ContextOptions": "md_context
 
 def declared():
     """{struct of md/types.h: [(field, offset)], and ("", size)} as Python has them."""
-    os.environ["MD_LIB"] = LIBRARY
+    os.environ["JUDGE_LIB"] = LIBRARY
     spec = importlib.util.spec_from_file_location("judge_md", pathlib.Path(ROOT) / "tools" / "judge_md.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
