@@ -3,10 +3,13 @@
 
     tools/model_table.py [--models mistral,swin] [--dtype bf16] [--ways ours,inductor] [--device cuda] [--jobs 8]
                          [--threads 2] [--seconds 0.3] [--batches 8] [--limit 300] [--budget 200] [--fresh] [--json FILE]
+                         [--table full]
 
-The models are those of tests/python/zoo_more.py, or by name of zoo.py. Each runs in a process of its own, several at
-once with --jobs; only one measures times. --fresh: with an empty store of kernels. --budget: seconds after which no
-model is begun. --batches: how many sizes each is called with, those of the row first and then others of the same kind.
+The models are those of tests/python/zoo_more.py, with --table full those of zoo_full.py, or by name of zoo.py. A model
+may have ways of its own: mistral:ours+inductor. Each runs in a process of its own, several at once with --jobs; while
+one measures times, the others are stopped. --fresh: with an empty store of kernels. --budget: seconds after which no
+model is begun; 40 s later all end. --batches: how many sizes each is called with, those of the row first and then
+others of the same kind.
 
 Columns: graphs, pieces (of graphs that were cut), kernels, operations of PyTorch beside them (below: which, why); the
 largest error of any call against f64, over eager's own; seconds of the first call, and of the other first calls; then,
@@ -23,6 +26,7 @@ import math
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +35,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
 DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 COLUMNS = ("model", "dtype", "graphs", "pieces", "kernels", "pytorch", "error", "first_s", "later_s", "eager_ms")
+SECONDS_TO_END = 40  # after the budget, for models that were begun
 WARM_CALLS = 12  # of each size, before any is timed: eager and the plan take turns in them, and all are compared
 FLOOR = {"f32": 1e-6, "bf16": 4e-3, "f16": 1e-3}  # of the largest element: errors below it count as this
 
@@ -101,13 +106,48 @@ def sizes(row, n):
     return [*row.sizes, *((drawn.randint(1, 8), drawn.choice(lengths)) for _ in range(n - len(row.sizes)))]
 
 
-@contextlib.contextmanager
-def alone(path):
-    """Only one process at a time measures."""
-    with open(path or os.devnull, "w", encoding="utf-8") as lock:
-        if path:
+class Turns:
+    """Which of the processes measures: a folder with a lock, and a file for each process, named by its number."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+
+    @contextlib.contextmanager
+    def held(self):
+        with open(self.folder / "lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+            yield
+
+    def tell(self, which):
+        """Sends a signal to the other processes, and what they started."""
+        for pid in (int(p.name) for p in self.folder.iterdir() if p.name.isdigit()):
+            if pid != os.getpid():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, which)
+
+    @contextlib.contextmanager
+    def alone(self):
+        with self.held():
+            self.tell(signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                self.tell(signal.SIGCONT)
+
+    def run(self, command, env, limit):
+        """Output and errors of a process that takes part."""
+        with self.held():
+            p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+            (self.folder / str(p.pid)).touch()
+        try:
+            return p.communicate(timeout=limit)
+        finally:
+            if p.poll() is None:
+                os.killpg(p.pid, signal.SIGKILL)
+                p.communicate()
+            (self.folder / str(p.pid)).unlink()
+            with self.held():  # it may have ended while the others were stopped
+                self.tell(signal.SIGCONT)
 
 
 def measure(name, options):
@@ -128,7 +168,7 @@ def measure(name, options):
                 md.wait_graphs()
             row[way] = {"error": round(model.errors(ways[way]), 2), "first_s": round(times[0], 2), "first_cpu_s": of_cpu,
                         "later_s": round(sum(times[1:]), 2)}
-        with alone(options.lock):
+        with Turns(options.folder).alone() if options.folder else contextlib.nullcontext():
             times = model.times([model.eager, *ways.values()])
         for i, way in enumerate(ways, 1):
             row[way] |= {"ms": [round(t[i], 3) for t in times], "gain": [round(t[0] / t[i], 3) for t in times]}
@@ -150,18 +190,20 @@ def child(name, options):
     """The row of one model, measured in a process of its own."""
     if time.monotonic() > options.end:
         return {"model": name, "dtype": options.dtype, "failed": "not begun: the time is over"}
-    command = [sys.executable, __file__, "--one", name, "--lock", options.lock]
-    for option in ("dtype", "seconds", "threads", "batches", "ways", "device"):
+    name, _, ways = name.partition(":")
+    command = [sys.executable, __file__, "--one", name, "--folder", options.folder, "--ways", ways.replace("+", ",") or options.ways]
+    for option in ("dtype", "seconds", "threads", "batches", "device"):
         command += ["--" + option, str(getattr(options, option))]
     with tempfile.TemporaryDirectory() as folder:
         env = os.environ | ({"MD_CACHE_DIR": folder} if options.fresh else {})
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit, check=False, env=env)
-            return json.loads(done.stdout.splitlines()[-1])
+            left = options.end + SECONDS_TO_END - time.monotonic()
+            out, errors = Turns(options.folder).run(command, env, min(options.limit, left))
+            return json.loads(out.splitlines()[-1])
         except subprocess.TimeoutExpired:
-            return {"model": name, "dtype": options.dtype, "failed": f"nothing after {options.limit:g} s"}
+            return {"model": name, "dtype": options.dtype, "failed": f"nothing after {min(options.limit, left):.0f} s"}
         except (IndexError, ValueError):
-            return {"model": name, "dtype": options.dtype, "failed": (done.stderr.strip() or "?").splitlines()[-1]}
+            return {"model": name, "dtype": options.dtype, "failed": (errors.strip() or "?").splitlines()[-1]}
 
 
 def show(row):
@@ -201,13 +243,19 @@ def summary(rows):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option, value in (("models", ""), ("ways", "ours"), ("device", "cpu"), ("jobs", 1), ("threads", 0), ("batches", 3), ("seconds", 0.3),
-                          ("limit", 300.0), ("budget", math.inf), ("json", "")):
+                          ("limit", 300.0), ("budget", math.inf), ("json", ""), ("table", "more")):
         parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--fresh", action="store_true")
-    for hidden in ("--one", "--lock"):
+    for hidden in ("--one", "--folder"):
         parser.add_argument(hidden, default="", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def table(name):
+    import zoo_full
+    import zoo_more
+    return list({"more": zoo_more.MORE, "full": zoo_full.FULL}[name])
 
 
 def main():
@@ -215,13 +263,11 @@ def main():
     if options.one:
         print(json.dumps(measure(options.one, options)))
         return
-    import zoo_more
     options.end = time.monotonic() + options.budget
-    names = options.models.split(",") if options.models else list(zoo_more.MORE)
+    names = options.models.split(",") if options.models else table(options.table)
     print(" ".join(f"{c:<17}" if i == 0 else f"{c:>8}" for i, c in enumerate((*COLUMNS, "gains"))))
     rows = []
-    with tempfile.NamedTemporaryFile() as lock, concurrent.futures.ThreadPoolExecutor(options.jobs) as jobs:
-        options.lock = lock.name
+    with tempfile.TemporaryDirectory() as options.folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as jobs:
         for done in concurrent.futures.as_completed([jobs.submit(child, name, options) for name in names]):
             rows.append(done.result())
             show(rows[-1])

@@ -5,6 +5,7 @@ import copy
 import torch
 
 import models
+import zoo_full
 import zoo_kinds
 import zoo_more
 import zoo_wide
@@ -200,6 +201,8 @@ ZOO = {
 
 ZOO |= zoo_more.MORE | zoo_kinds.KINDS | zoo_wide.WIDE | {name: Row(f, lambda batch, length, name=name: (models.inputs(name, batch, length),),
                   Row.sizes if name in models.LANGUAGE else IMAGES) for name, f in (models.LANGUAGE | models.VISION).items()}
+TINY = sorted(ZOO)
+ZOO |= zoo_full.FULL
 
 
 def in_f64(model):
@@ -217,7 +220,8 @@ def make(name, seed=18):
     model = ZOO[name].make().eval()
     with torch.no_grad():
         for p in model.parameters():
-            p.add_(torch.randn_like(p) * (0.5 / p.shape[-1] ** 0.5 if p.dim() > 1 else 0.1))
+            terms = p[0].numel() if p.dim() == 4 else p.shape[-1]  # of a sum: those of a convolution, or of a product
+            p.add_(torch.randn_like(p) * (0.5 / terms ** 0.5 if p.dim() > 1 else 0.1))
     return model
 
 
