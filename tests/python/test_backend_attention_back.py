@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Gradients of attention in the backend of torch.compile. Errors are as in test_backend_attention.py."""
 
+import re
 import sys
 import unittest
 
 from test_backend_attention import DEVICE, DTYPES, OURS, SEED, Case, attend, backend, md, torch
+
+HAS_PAIRS = DEVICE == "cpu"
 
 
 class Backward(Case):
@@ -13,7 +16,7 @@ class Backward(Case):
                  for x in given]
         y = f(*given)
         (y * weights.to(y.dtype)).sum().backward()
-        return [y.detach(), *(x.grad for x in given if x.is_floating_point())]
+        return [y.detach(), *(x.grad for x in given if x.is_floating_point() and x.grad is not None)]
 
     def train(self, f, *more, dtypes=DTYPES, sizes=((2, 5, 9), (1, 12, 7), (3, 33, 20))):
         for dtype in dtypes:
@@ -32,6 +35,12 @@ class Backward(Case):
                 for r in self.reports():
                     self.assertNotIn("reason", r)
                     self.assertEqual((r["eager"], r["fallbacks"]), ([], 0))
+                self.assertEqual(self.results_of_pairs(), [3] * HAS_PAIRS)
+
+    def results_of_pairs(self):
+        """The numbers of results of the kernels of the backward that have several products, as pairs do."""
+        texts = [k["formula"] for r in self.reports() if "backward" in r["graph"] for k in r["kernels"]]
+        return [len(re.findall(r"(?:^|; )Y", t)) for t in texts if len(re.findall(r"Y\d*:\w+\[[^=]*= sum", t)) > 1]
 
     def test_causal(self):
         self.train(lambda q, k, v: attend(q, k, v, is_causal=True))
@@ -48,6 +57,71 @@ class Backward(Case):
     def test_grouped_heads(self):
         self.K = 2
         self.train(lambda q, k, v: attend(q, k, v, is_causal=True, enable_gqa=True, scale=0.4))
+
+    def test_bias(self):
+        """Added to the scores, of all heads and batches or of some."""
+        for bias in (lambda b, n, m: torch.randn(n, m), lambda b, n, m: torch.randn(b, 1, 1, m)):
+            self.train(lambda q, k, v, mask: attend(q, k, v, mask.detach().to(q.dtype)),
+                       lambda *sizes, bias=bias: bias(*sizes).bfloat16().float().to(DEVICE))
+
+    def test_other_sizes_of_values(self):
+        self.E = 8
+        self.train(lambda q, k, v: attend(q, k, v, is_causal=True, scale=1.5))
+
+    def test_gradients_of_some(self):
+        """Of two of the three tensors it is one kernel, too; of one it is no pair."""
+        for wanted, n in (((0, 1), [2]), ((1, 2), [2]), ((0, 2), [2]), ((2,), [])):
+            with self.subTest(wanted):
+                self.setUp()
+                compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True), backend=backend, dynamic=True,
+                                         options=OURS)
+                given = [torch.randn(2, 3, 11, 8, device=DEVICE, dtype=DTYPES[-1], requires_grad=i in wanted) for i in range(3)]
+                wide = [x.detach().double().requires_grad_(x.requires_grad) for x in given]
+                weights = torch.randn(2, 3, 11, 8, device=DEVICE)
+                for f, parts in ((compiled, given), (lambda *x: attend(*x, is_causal=True), wide)):
+                    (f(*parts) * weights).sum().backward()
+                for i in wanted:
+                    torch.testing.assert_close(given[i].grad.double(), wide[i].grad, rtol=0.03, atol=0.03)
+                self.assertEqual(self.results_of_pairs(), n if HAS_PAIRS else [])
+
+    def test_stacked_projections(self):
+        """Queries, keys and values of one product: the gradients are written into one tensor, between each other."""
+        def layer(x, w):
+            b, n, _ = x.shape
+            q, k, v = (x @ w).view(b, n, 3, 2, 16).permute(2, 0, 3, 1, 4).unbind(0)
+            return attend(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, 32)
+
+        compiled = torch.compile(layer, backend=backend, dynamic=True, options=OURS)
+        for b, n in ((2, 9), (3, 40), (2, 65)):
+            given, weights = [torch.randn(b, n, 32).to(DEVICE), torch.randn(32, 96).to(DEVICE)], torch.randn(b, n, 32).to(DEVICE)
+            for got, exact in zip(self.gradients(compiled, given, weights), self.gradients(layer, given, weights, True)):
+                torch.testing.assert_close(got.double(), exact, rtol=1e-3, atol=1e-3)
+        self.assertEqual(self.results_of_pairs(), [3] * HAS_PAIRS)
+
+    @unittest.skipUnless(HAS_PAIRS, "a GPU has no kernel for it yet")
+    def test_library_serves_pairs(self):
+        """The formula that is written is a stage of the library, not a stage for each product."""
+        compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True), backend=backend, dynamic=True, options=OURS)
+        for dtype in DTYPES:
+            self.setUp()
+            self.gradients(compiled, [torch.randn(2, 3, 11, 8).to(dtype) for _ in range(3)], torch.ones(2, 3, 11, 8))
+            text = next(k for r in self.reports() for k in r["kernels"] if "Y2:" in k["formula"])
+            op = md.op(text["formula"], static={k: int(v) for k, v in re.findall(r"(x\d+)=(\d+)", text["sizes"])})
+            sizes = {name: 40 for name in set(re.findall(r"x\d+", text["formula"])) if f"{name}=" not in text["sizes"]}
+            self.assertIn("pairs/", op.explain(sizes, text=True))
+
+    def test_two_layers(self):
+        """Gradients that flow through two attentions, each a kernel."""
+        def layer(q, k, v):
+            y = attend(q, k, v, is_causal=True)
+            return attend(y, y * 0.5, v)
+
+        compiled = torch.compile(layer, backend=backend, dynamic=True, options=OURS)
+        for n in (7, 33):
+            given, weights = [torch.randn(2, 2, n, 16).to(DEVICE) for _ in range(3)], torch.randn(2, 2, n, 16).to(DEVICE)
+            for got, exact in zip(self.gradients(compiled, given, weights), self.gradients(layer, given, weights, True)):
+                torch.testing.assert_close(got.double(), exact, rtol=1e-3, atol=1e-3)
+        self.assertEqual(self.results_of_pairs(), [3, 3] * HAS_PAIRS)
 
     def test_finite_differences(self):
         if DEVICE != "cpu":

@@ -7,55 +7,74 @@
 
 #include <string.h>
 
-/* The bytes that a tensor spans, its largest stride, and what its other axes span. */
+/* What a tensor has in memory: runs of bytes along axes, those of the largest strides first. */
 typedef struct extent_of {
-    uintptr_t lo, hi; /* [lo, hi) */
-    int64_t big_stride; /* bytes; 0 if no axis has more than one element */
-    int64_t inner; /* bytes spanned by the other axes */
+    uintptr_t lo;
+    int64_t span; /* bytes from the first to the last */
+    int64_t run;
+    int32_t n_axes;
+    struct {
+        int64_t stride, size; /* bytes; elements, more than one */
+    } axis[MD_MAX_RANK];
     bool is_empty;
 } extent_of;
 
+static void add_axis(extent_of *e, int64_t stride, int64_t size)
+{
+    int32_t at = e->n_axes++;
+    for (; at > 0 && e->axis[at - 1].stride < stride; at--)
+        e->axis[at] = e->axis[at - 1];
+    e->axis[at].stride = stride;
+    e->axis[at].size = size;
+    e->span += stride * (size - 1);
+}
+
+/* Strides and run were counted in elements of half a byte. A row of an odd number of them shares a byte with the next
+ * one, so only rows of whole bytes are told apart. */
+static void in_bytes(extent_of *e, md_dtype dtype)
+{
+    const int64_t stride = e->n_axes > 0 ? e->axis[0].stride : 0, size = e->n_axes > 0 ? e->axis[0].size : 1;
+    const bool has_rows = stride > 0 && stride % 2 == 0;
+    e->run = md_dtype_span(dtype, has_rows ? e->span - stride * (size - 1) : e->span);
+    e->span = md_dtype_span(dtype, e->span);
+    e->n_axes = has_rows;
+    e->axis[0].stride = stride / 2;
+}
+
 static extent_of extent_make(const md_tensor *t)
 {
-    extent_of e = {.lo = (uintptr_t)t->data};
-    int64_t item = (int64_t)md_dtype_size(t->dtype), span = item, big = 0, big_size = 1;
+    const int64_t item = (int64_t)md_dtype_size(t->dtype);
+    extent_of e = {.lo = (uintptr_t)t->data, .span = item, .run = item};
     for (int32_t a = 0; a < t->rank; a++)
         e.is_empty |= t->size[a] == 0;
-    for (int32_t a = 0; a < t->rank && !e.is_empty; a++) { /* binding checks strides where there are elements */
-        if (t->size[a] == 1)
-            continue;
-        int64_t step = t->stride[a] * item;
-        span += step * (t->size[a] - 1);
-        if (step > big) {
-            big = step;
-            big_size = t->size[a];
-        }
-    }
-    e.big_stride = big;
-    e.inner = span - big * (big_size - 1);
-    /* span and inner are in elements; a row of an odd number of 4-bit elements shares a byte with the next one */
-    if (md_dtype_is_packed(t->dtype)) {
-        span = md_dtype_span(t->dtype, span);
-        e.inner = big % 2 ? span : md_dtype_span(t->dtype, e.inner);
-        e.big_stride = big % 2 ? 0 : big / 2;
-    }
-    e.hi = e.lo + (uintptr_t)span;
+    for (int32_t a = 0; a < t->rank && !e.is_empty; a++) /* binding checks strides where there are elements */
+        if (t->size[a] > 1)
+            add_axis(&e, t->stride[a] * item, t->size[a]);
+    if (md_dtype_is_packed(t->dtype))
+        in_bytes(&e, t->dtype);
     return e;
 }
 
-/* Views that interleave do not overlap: the left and the right half of a matrix's columns, for example. They have the
- * same largest stride, and in every period of it each leaves the other's bytes free. */
+/* Of two tensors without their axes before the k-th, which have the spans, b begins `delta` bytes behind a. Views that
+ * interleave do not overlap: the left and the right half of a matrix's columns, for example. They have the same stride,
+ * and in every period of it each leaves the other's bytes free. */
+static bool meet(const extent_of *a, const extent_of *b, int32_t k, int64_t spans[2], int64_t delta)
+{
+    if (delta >= spans[0] || -delta >= spans[1])
+        return false;
+    const int64_t stride = k < a->n_axes ? a->axis[k].stride : 0;
+    if (stride == 0 || k >= b->n_axes || stride != b->axis[k].stride)
+        return true;
+    int64_t inner[2] = {spans[0] - stride * (a->axis[k].size - 1), spans[1] - stride * (b->axis[k].size - 1)};
+    if (inner[0] > stride || inner[1] > stride)
+        return true;
+    const int64_t rest = (delta % stride + stride) % stride;
+    return meet(a, b, k + 1, inner, rest) || meet(a, b, k + 1, inner, rest - stride);
+}
+
 static bool may_overlap(const extent_of *a, const extent_of *b)
 {
-    if (a->is_empty || b->is_empty || a->hi <= b->lo || b->hi <= a->lo)
-        return false;
-    if (a->big_stride == 0 || a->big_stride != b->big_stride)
-        return true;
-    int64_t stride = a->big_stride;
-    int64_t delta = (int64_t)(b->lo - a->lo) % stride;
-    if (delta < 0)
-        delta += stride;
-    return !(delta >= a->inner && stride - delta >= b->inner);
+    return !a->is_empty && !b->is_empty && meet(a, b, 0, (int64_t[]){a->span, b->span}, (int64_t)(b->lo - a->lo));
 }
 
 /* True if two elements of the tensor may share memory. Sorted strides tell: every layout that comes from slicing,
@@ -111,7 +130,7 @@ void md_ds_copy_elements(const md_tensor *to, const md_tensor *from)
 size_t md_ds_span(const md_tensor *t)
 {
     extent_of e = extent_make(t);
-    return e.is_empty ? 0 : (size_t)(e.hi - e.lo);
+    return e.is_empty ? 0 : (size_t)e.span;
 }
 
 bool md_ds_may_overlap(const md_tensor *a, const md_tensor *b)

@@ -149,12 +149,79 @@ static void elements_of_an_output_are_apart(void **state)
     md_ds_op_destroy(&op);
 }
 
+enum { RANK = 4, MOST = 4 };
+
+/* Part `k` of `n` along an axis of a row-major tensor, with the axes in another order. */
+static md_tensor part_of(const int64_t whole[RANK], int32_t axis, int64_t k, int64_t n, int32_t turn)
+{
+    int64_t stride[RANK], step = 1, size[RANK];
+    for (int32_t a = RANK - 1; a >= 0; a--) {
+        stride[a] = step;
+        step *= whole[a];
+    }
+    for (int32_t a = 0; a < RANK; a++)
+        size[a] = whole[(a + turn) % RANK] / ((a + turn) % RANK == axis ? n : 1);
+    md_tensor t = md_tensor_make(memory + k * (whole[axis] / n) * stride[axis], MD_F32, RANK, size);
+    for (int32_t a = 0; a < RANK; a++)
+        t.stride[a] = stride[(a + turn) % RANK];
+    return t;
+}
+
+/* Gradients of what was stacked are written into the stack, wherever its axis is. */
+static void parts_of_a_stack_are_apart(void **state)
+{
+    uint64_t seed = check_seed();
+    int32_t n_apart = 0;
+    (void)state;
+    for (int32_t i = 0; i < 3000; i++) {
+        int64_t whole[RANK];
+        for (int32_t a = 0; a < RANK; a++)
+            whole[a] = 1 + (int64_t)(check_random(&seed) % MOST);
+        const int32_t axis = (int32_t)(check_random(&seed) % RANK), turn = (int32_t)(check_random(&seed) % RANK);
+        whole[axis] *= 3;
+        const int64_t p = (int64_t)(check_random(&seed) % 3), q = (int64_t)(check_random(&seed) % 3);
+        const md_tensor a = part_of(whole, axis, p, 3, turn), b = part_of(whole, axis, q, 3, turn);
+        assert_int_equal(md_ds_may_overlap(&a, &b), p == q);
+        n_apart += p != q;
+    }
+    assert_true(n_apart > 1000);
+}
+
+/* Views of any strides: what shares an element is never said to be apart. */
+static void what_shares_is_never_apart(void **state)
+{
+    uint64_t seed = check_seed();
+    int32_t n_shared = 0, n_told = 0, n_apart = 0;
+    (void)state;
+    for (int32_t i = 0; i < 20000; i++) {
+        view v[2];
+        for (int32_t k = 0; k < 2; k++)
+            v[k] = (view){(int64_t)(check_random(&seed) % 40), 1 + (int64_t)(check_random(&seed) % 4),
+                          1 + (int64_t)(check_random(&seed) % 4), (int64_t)(check_random(&seed) % 14),
+                          (int64_t)(check_random(&seed) % 6)};
+        if (i % 2) {
+            v[1].row_stride = v[0].row_stride;
+            v[1].column_stride = v[0].column_stride;
+        }
+        const md_tensor a = tensor_of(v[0]), b = tensor_of(v[1]);
+        const bool is_shared = share(v[0], v[1]), is_told = md_ds_may_overlap(&a, &b);
+        assert_true(is_told || !is_shared);
+        n_shared += is_shared;
+        n_told += is_told;
+        n_apart += !is_told;
+    }
+    assert_true(n_shared > 1000 && n_apart > 1000);
+    printf("%d share elements, %d may\n", n_shared, n_told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(inputs_apart_from_the_output, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exactly_the_output, set_up, tear_down),
         cmocka_unit_test_setup_teardown(elements_of_an_output_are_apart, set_up, tear_down),
+        cmocka_unit_test(parts_of_a_stack_are_apart),
+        cmocka_unit_test(what_shares_is_never_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,13 +175,13 @@ class _Finder:
     def _suits(self, b: Buf) -> bool:
         """Queries, keys and values are memory; what a product reads may be a copy, which is not made then."""
         assert b.tree is not None
-        if any(r.kind == "product" or _is_copy(r) for r in self.readers.get(b, ())):
-            return b is self.weights or _is_copy(b)
+        if any(r.kind == "product" or is_copy(r) for r in self.readers.get(b, ())):
+            return b is self.weights or is_copy(b)
         return b.kind != "point" or _follows(b) or cost(b.tree) <= _CHEAP and not any(
             isinstance(t, Gather) for t in leaves(b.tree))
 
 
-def _is_copy(b: Buf) -> bool:
+def is_copy(b: Buf) -> bool:
     return b.kind == "point" and isinstance(b.tree, Leaf)
 
 
@@ -197,7 +197,7 @@ def _follows(b: Buf) -> bool:
                for t in reads(b.tree))
 
 
-def _rounded(b: Buf) -> Tree:
+def rounded(b: Buf) -> Tree:
     """Weights in 16 bits are rounded as memory would round them: tensor cores take them so."""
     tree, text = b.tree, b.dtype + "({0})"
     assert tree is not None
@@ -210,7 +210,7 @@ def _weights(end: Buf) -> list[Buf]:
     read = leaves(end.tree)
     if len(read) != 2 or len(end.reduced) != 1 or not all(isinstance(t, Leaf) for t in read):
         return []
-    return [t.buf for t in reads(end.tree) if t.buf.kind == "point" and not _is_copy(t.buf) and _follows(t.buf)]
+    return [t.buf for t in reads(end.tree) if t.buf.kind == "point" and not is_copy(t.buf) and _follows(t.buf)]
 
 
 def _root_of(end: Buf, readers: dict[Buf, list[Buf]]) -> Buf:
@@ -223,10 +223,10 @@ def _root_of(end: Buf, readers: dict[Buf, list[Buf]]) -> Buf:
     return only[0] if is_plain and same(product(only[0].shape), product(end.shape)) else end
 
 
-def find_chains(bufs: list[Buf], readers: dict[Buf, list[Buf]]) -> dict[Buf, Group]:
-    """The chains among results, by their roots. A result belongs to one at most."""
+def find_chains(bufs: list[Buf], readers: dict[Buf, list[Buf]], taken: set[Buf]) -> dict[Buf, Group]:
+    """The chains among results, by their roots. A result belongs to one at most, and none of `taken` does."""
     out: dict[Buf, Group] = {}
-    taken: set[Buf] = set()
+    taken = set(taken)
     for b in reversed(bufs):
         if b.kind != "product" or b in taken or b not in readers and not b.is_memory:
             continue
@@ -238,7 +238,7 @@ def find_chains(bufs: list[Buf], readers: dict[Buf, list[Buf]]) -> dict[Buf, Gro
             continue
         for t in leaves(b.tree):
             if isinstance(t, Leaf) and t.buf in group.axes:
-                t.buf.tree = _rounded(t.buf)
+                t.buf.tree = rounded(t.buf)
         taken |= set(group.axes)
         out[group.root] = group
     return out

@@ -176,7 +176,7 @@ class Writer:
 
     def _is_named(self, x: Buf) -> bool:
         """True for a `let`: what is read twice, and what is computed once a row."""
-        return x.kind == "reduce" or self.uses[x] > 1 or len(self._indices(x)) < len(self._indices(self.root))
+        return x.kind == "reduce" or self.uses[x] > 1 or x in self.group.named or len(self._indices(x)) < len(self._indices(self.root))
 
     def _indices(self, x: Buf) -> list[str]:
         return [self.names[i] for i in self.axes[x] if i is not None and i not in self.reduced[x]]

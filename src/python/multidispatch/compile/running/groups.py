@@ -9,6 +9,7 @@ from ..lowering.tree import Buf, Gather, Leaf, cost, leaves, n_large, reads
 from ..sizes import contiguous, same
 from .chains import find_chains
 from .loops import Group, Index, access, common_axes, full_shape, result_axes
+from .pairs import find_pairs
 
 _CHEAP = 3  # a value of at most this cost is computed by each reader instead of stored
 _MOST_READ_TWICE = 2  # and only if it reads at most this many tensors of its own size
@@ -33,9 +34,10 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
 
 
 class Grouping:
-    """`by_pytorch`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader."""
+    """`by_pytorch`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader.
+    `has_pairs`: the device has kernels for them."""
 
-    def __init__(self, bufs: list[Buf], by_pytorch: Sequence[tuple[Buf, float]] = ()) -> None:
+    def __init__(self, bufs: list[Buf], by_pytorch: Sequence[tuple[Buf, float]] = (), has_pairs: bool = False) -> None:
         self.by_pytorch: dict[Buf, float] = {}
         for b, place in by_pytorch:
             self.by_pytorch[b] = min(place, self.by_pytorch.get(b, place))
@@ -48,7 +50,9 @@ class Grouping:
                 if isinstance(t, Gather):  # what is read by index is memory
                     t.buf.is_memory = True
                     self._index_memory(t)
-        chains = find_chains(bufs, self._living(bufs))
+        living = self._living(bufs)
+        chains = find_pairs(bufs, living, self.by_pytorch) if has_pairs else {}
+        chains |= find_chains(bufs, living, {b for g in chains.values() for b in g.axes})
         self._operands_are_memory(bufs, chains.values())
         for b in reversed(bufs):
             if b.tree is None or b in self.places:
@@ -83,7 +87,8 @@ class Grouping:
 
     def _place(self, group: Group) -> None:
         """Makes a kernel of a chain."""
-        group.root.is_memory = True
+        for b in (group.root, *group.also):
+            b.is_memory = True
         self.groups[group.root] = group
         for b in group.members:
             self.places[b] = [group]

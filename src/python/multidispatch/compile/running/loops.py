@@ -19,12 +19,13 @@ class Index:
 @dataclass(eq=False)
 class Group:
     """A kernel: the result `root`, others that it stores, and those that it only computes on the way. `axes` has the loop
-    of each axis of their trees; None: the axis has size 1."""
+    of each axis of their trees; None: the axis has size 1. What is `named` has a name in the formula in any case."""
 
     root: Buf
     axes: dict[Buf, list[Index | None]]
     inline: list[Buf] = field(default_factory=list)
     also: list[Buf] = field(default_factory=list)  # stored too; before the root in the order of the graph
+    named: set[Buf] = field(default_factory=set)
 
     @property
     def members(self) -> list[Buf]:

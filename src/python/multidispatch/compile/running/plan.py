@@ -24,6 +24,7 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
+_HAVE_PAIRS = ("cpu",)  # devices that have kernels for pairs.py
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
@@ -49,7 +50,7 @@ class Builder:
                  bound: "dict[int, torch.Tensor] | None" = None, n_visible: int | None = None,
                  options: Options = Options(), given_up: "dict[Any, str] | None" = None) -> None:
         self.module, self.rows, self.bound = module, rows, bound or {}
-        self.dims = Dims(_numbers(module))
+        self.dims, self.device = Dims(_numbers(module)), device
         self.lowered: Lowered = Lowering(module, self.dims, device, n_visible, options.is_deterministic(),
                                          given_up or {}).run()
         self.grouping, self.formulas = self._kernels()
@@ -60,14 +61,13 @@ class Builder:
         # place in the graph's inputs -> place in the list of arguments of a call
         self.place = {at: i for i, at in enumerate(given)}
         self.carried = self._carried()
-        self.device = device
         self.core = _core.Plan("host" if device.type == "cpu" else str(device), name,
                                *options.numbers())
 
     def _kernels(self) -> tuple[Grouping, dict[Buf, Formula]]:
         reads = [(leaf.buf, e.number - 0.5) for e in self.lowered.eager for leaf, _ in e.reads]
         while True:
-            grouping = Grouping(self.lowered.bufs, reads)
+            grouping = Grouping(self.lowered.bufs, reads, self.device.type in _HAVE_PAIRS)
             formulas, unmeasured = {}, list[Buf]()
             for b, g in grouping.groups.items():
                 try:
@@ -308,17 +308,17 @@ class Builder:
         self.core.call(f.text, f.sizes, f"b_{step.kind}", self._arguments(step))
 
     def _arguments(self, step: Buf) -> list[Any]:
-        f = self.formulas[step]
+        f, group = self.formulas[step], self.grouping.groups[step]
+        stored = {group.root, *group.also}
         arguments: list[Any] = []
         for a in f.arguments:
             if a.buf is None:
                 arguments.append(self.dims.text(a.offset))
                 continue
             offset = a.offset
-            if a.buf is step and step.into:
-                self._tensor(step.into[0])
-                leaf = Leaf(step.into[0], tuple(a.stride), step.into[1])
-                arguments.append(self._view(leaf, a.size, step.dtype))
+            if a.buf.into and a.buf in stored:
+                whole, start = a.buf.into
+                arguments.append(self._view(Leaf(whole, tuple(a.stride), start), a.size, a.buf.dtype))
                 continue
             arguments.append(self._view(Leaf(a.buf, tuple(a.stride), offset), a.size, a.buf.dtype))
         return arguments
