@@ -307,12 +307,12 @@ class Backward(Case):
         self.assertEqual(len(self.check(f, *((torch.randn(b, 5, 16), *parts) for b in (4, 2, 7)))), 2)
 
     def test_attention(self):
-        """The forward is one kernel, and leaves the logarithm of the sum of exponentials to the backward."""
+        """The forward is one kernel, and leaves the logarithm of the sum of exponentials to the backward: a sum and a kernel."""
         def f(q, k, v):
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
         reports = self.check(f, *([torch.randn(b, 2, n, 8) for _ in range(3)] for b, n in ((3, 5), (2, 7))))
-        self.assertEqual([(len(r["kernels"]), r["eager"]) for r in reports], [(1, []), (6, [])])
+        self.assertEqual([(len(r["kernels"]), r["eager"]) for r in reports], [(1, []), (2, [])])
 
     def test_embedding_and_loss(self):
         def f(table, w, ids):
