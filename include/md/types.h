@@ -108,8 +108,8 @@ typedef enum md_numeric {
     MD_NUMERIC_BATCH_INVARIANT = 3 /**< also: an element's bits do not depend on sizes that no reduction runs over */
 } md_numeric;
 
-/** What an index out of range does. On a CPU MD_BOUNDS_REPORT also reports a length that a mask looks up and that is
- * above the size: n[b] of where(j < n[b], x, -inf). */
+/** What an index out of range does. MD_BOUNDS_REPORT also reports a length that a mask looks up and that is above the
+ * size: n[b] of where(j < n[b], x, -inf). */
 typedef enum md_bounds {
     MD_BOUNDS_REPORT = 0, /**< reads give 0, writes are skipped, and the call (host) or md_check (GPU) fails */
     MD_BOUNDS_CLAMP = 1, /**< the nearest valid index is used */

@@ -118,6 +118,7 @@ typedef struct md_cg_options {
     /* scatters: sums go to md_bin_<how> (kernels/host/scatter_bins.c); loads ask at run time whether strides are 1 */
     bool is_binned;
     md_cg_bytes bytes; /* of md_cg_byte_lanes */
+    bool ignores_lengths; /* lengths above their size are reported elsewhere */
     bool fuses; /* products that a reduction of lanes adds up are not rounded */
     int32_t n_grouped; /* results that are computed together, neighbours along the index `grouped`; 0: one by one */
     int32_t grouped;

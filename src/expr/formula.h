@@ -147,7 +147,6 @@ typedef struct md_fx_formula {
     md_fx_arg args[MD_FX_MAX_ARGS]; /* in order of first appearance; then sizes */
     const md_fx_reach *reach;
     md_bounds bounds;
-    bool reports_lengths; /* there may be LENGTH nodes */
     int32_t n_warnings; /* the first few warnings: of what is allowed, but hardly meant */
     const char *warning[MD_FX_MAX_WARNINGS]; /* written as an error's message */
 } md_fx_formula;
@@ -156,7 +155,6 @@ typedef struct md_fx_options {
     md_dtype dtype; /* default of data tensors; MD_DTYPE_DEFAULT is f32 */
     const char *sizes; /* "n=11008, b=1..8192"; may be NULL */
     md_bounds bounds;
-    bool reports_lengths;
 } md_fx_options;
 
 /** Parses, resolves, infers and simplifies. INVALID_ARGUMENT carries a compiler's message: line, column, the line

@@ -1,6 +1,6 @@
 /* Attention over keys and values in pages on a real GPU, against a reference of its own: pages of odd sizes, lengths at
- * their edges and of 0, no keys, garbage where nothing may be read, indices out of range. Skips itself where there is
- * no GPU. `time`: times decoding instead. */
+ * their edges and of 0, no keys, garbage where nothing may be read, indices and lengths out of range. Skips itself
+ * where there is no GPU. `time`: times decoding instead. */
 #include "md_build_config.h"
 #include "support/check.h"
 
@@ -218,6 +218,12 @@ static void out_of_range(void **state)
     assert_ok(md_call(op, NULL, c.arg, TENSORS + 1));
     assert_ok(md_sync(context, NULL));
     assert_fails(md_check(context), MD_INVALID_ARGUMENT, "-2147483648");
+    ((int32_t *)c.host[TABLE])[2 * 13 + 5] = 5;
+    ((int32_t *)c.host[LEN])[2] = 201;
+    send(&c);
+    assert_ok(md_call(op, NULL, c.arg, TENSORS + 1));
+    assert_ok(md_sync(context, NULL));
+    assert_fails(md_check(context), MD_INVALID_ARGUMENT, "length 201 in 'len' is above the size of 'j'");
     c.arg[TENSORS] = md_i(0); /* no keys: 0 / 0, and nothing is read */
     for (int b = 0; b < 4; b++)
         ((int32_t *)c.host[LEN])[b] = 0;

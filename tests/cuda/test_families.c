@@ -35,6 +35,11 @@ static const ragged list[] = {
      {{7, 777}, {2, 9001}, {1, 1}}},
     {"let r[i] = rsqrt(mean[k](X[i,k] * X[i,k]) + 1e-6); Y[i,j] = X[i,j] * r[i] * G[j]",
      {{70, 20001}, {140, 12289}, {133, 10241}}},
+    {"let S[i,j] = where(j < n:i32[i], X[i,j], -inf); let E[i,j] = exp(S[i,j] - max[k](S[i,k])); Y[i,j] = E[i,j] / "
+     "sum[k](E[i,k])", /* lengths up to 9: those above the size are reported */
+     {{513, 7}, {40, 4}, {9, 100}}},
+    {"Y[i,j] = where(j < n:i32[i], X[i,j], -inf)", {{513, 7}, {40, 4}, {9, 100}}},
+    {"Y[m,n] = where(n < l:i32[m], sum[k](X[m,k] * W[n,k]), -inf)", {{130, 5, 33}, {64, 8, 64}, {9, 70, 40}}},
     {"Y[i] = argmax[j](X[i,j])", {{9, 513}, {1, 20001}, {300, 5}}},
     {"Y[i] = sum[j](X[i,j]); Z[i] = max[j](X[i,j])", {{4, 8193}, {1, 30001}, {257, 16}}},
     {"Y[j] = sum[i](X[i,j])", {{513, 17}, {3001, 5}, {3, 300}}},

@@ -129,10 +129,7 @@ static bool make_tensor(variant_bench *b, int32_t t)
 bool variant_prepare(variant_bench *b, char *text, size_t n_text)
 {
     const variant_case *c = b->c;
-    md_fx_options options = {.dtype = c->dtype,
-                             .sizes = c->sizes,
-                             .bounds = c->bounds,
-                             .reports_lengths = b->dev->facts.kind == MD_DEV_HOST};
+    md_fx_options options = {.dtype = c->dtype, .sizes = c->sizes, .bounds = c->bounds};
     b->random = c->seed + 1;
     bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK &&
               md_st_program_create(&b->program, b->formula) == MD_OK;

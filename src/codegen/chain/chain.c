@@ -54,6 +54,8 @@ md_status md_cg_chain_print(md_strbuf *defines, md_strbuf *expr, const md_cg_cha
     MD_TRY(md_cg_chain_print_places(defines, expr, chain));
     MD_TRY(md_cg_chain_print_sides(defines, expr, chain));
     MD_TRY(md_cg_chain_print_span(defines, expr, chain));
+    if (chain->dialect == MD_DEV_CUDA)
+        MD_TRY(md_cg_chain_print_lengths(defines, expr, chain));
     MD_TRY(md_cg_chain_print_values(defines, expr, chain));
     MD_TRY(md_cg_chain_print_results(defines, expr, chain));
     return expr->failed || defines->failed ? md_fail_memory() : MD_OK;

@@ -18,13 +18,15 @@
  *   MD_CHAIN_SCALE       1, 2: open is x * md_chain_scale(p), but for roundings; 2: which is not negative
  *   md_chain_weight(p, &row, key, e), md_chain_term(t, p, &row, key, e)
  *   MD_CHAIN_P_T         the dtype that the formula rounds weights to (f32: none)
- *   MD_CHAIN_WEIGHT      0: the weight is e, rounded to it. 1: anything
+ *   MD_CHAIN_WEIGHT      0: the weight is e, rounded to it. 1: anything; on a GPU md_chain_weight is not rounded yet
  *   MD_CHAIN_TERMS       sums; MD_CHAIN_TERM 0: all are e. 1: all are e rounded to MD_CHAIN_P_T. 2: anything
  *   md_chain_span(p, &batch, row, end)     keys of rows row .. end-1: outside begin .. end all are masked in all rows,
  *                        inside open_begin .. open_end none is in any
  *   MD_CHAIN_GUARDS      0: no key is masked. MD_CHAIN_BOUNDED 1: in row i exactly the keys of md_chain_span(p, &batch,
  *                        i, i + 1) are not (0 on a GPU where that takes look-ups for each row). MD_CHAIN_RAGGED 1: a
  *                        bound is read from memory
+ *   MD_CHAIN_LENGTHS     GPU: 0: rows look up no lengths; 1: those of a batch are the same for all of its rows; 2: they
+ *                        are not. md_chain_check_lengths(p, &row) reports those above the number of keys
  *   md_chain_state { float maximum, sum[] }          starts as md_chain_start()
  *   md_chain_close(p, &row, &state)        after the last key: brings the sums up, returns the factor of all o
  *   md_chain_store_row(p, &row, &state)    what is stored once a row; MD_CHAIN_ROW_STORES 0: nothing
@@ -83,6 +85,7 @@ typedef struct md_cg_scale {
 } md_cg_scale;
 /** The factors that x has in scores without a mask, last applied first; 0 where scores are no such product. */
 int32_t md_cg_chain_scales(md_cg_scale out[MD_CG_MAX_SCALES], const md_cg_chain *chain);
+/** A printer; on a GPU it reports no lengths (lengths.c). */
 md_cg *md_cg_chain_printer(const md_cg_chain *chain, int32_t lane, md_cg_access access);
 /** Ends a body that returns a value: its uses go to defines. */
 md_status md_cg_chain_end(md_strbuf *defines, md_cg **cg);
@@ -95,6 +98,7 @@ void md_cg_chain_bind_kept(md_cg *cg, const md_cg_chain *chain);
 md_status md_cg_chain_print_places(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* places.c */
 md_status md_cg_chain_print_sides(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* sides.c */
 md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* span.c */
+md_status md_cg_chain_print_lengths(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* lengths.c */
 md_status md_cg_chain_print_values(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* weights.c */
 md_status md_cg_chain_print_results(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain); /* results.c */
 

@@ -149,8 +149,12 @@ md_dtype md_cg_chain_weight(const md_cg_chain *c, bool *is_plain)
 
 md_cg *md_cg_chain_printer(const md_cg_chain *c, int32_t lane, md_cg_access access)
 {
-    return md_cg_create(&(md_cg_options){
-        .program = c->program, .stage = c->stage, .dialect = c->dialect, .lane = lane, .access = access});
+    return md_cg_create(&(md_cg_options){.program = c->program,
+                                         .stage = c->stage,
+                                         .dialect = c->dialect,
+                                         .lane = lane,
+                                         .access = access,
+                                         .ignores_lengths = c->dialect == MD_DEV_CUDA});
 }
 
 md_status md_cg_chain_end(md_strbuf *defines, md_cg **cg)

@@ -101,8 +101,12 @@ static void print_term_choice(md_strbuf *out, const md_cg_chain *c)
 md_status md_cg_chain_print_values(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c)
 {
     static const char *const term_name[MD_ST_MAX_TERMS] = {"term0", "term1", "term2", "term3"};
+    const md_fx_node *weight = c->c->weight;
+    bool is_plain;
+    if (c->dialect == MD_DEV_CUDA && md_cg_chain_weight(c, &is_plain) != MD_F32)
+        weight = weight->arg[0];
     const printed part[] = {
-        {"score", c->c->score, MD_ST_REF_X}, {"open", c->c->open, MD_ST_REF_X}, {"weight", c->c->weight, MD_ST_REF_E}};
+        {"score", c->c->score, MD_ST_REF_X}, {"open", c->c->open, MD_ST_REF_X}, {"weight", weight, MD_ST_REF_E}};
     for (int32_t i = 0; i < MD_COUNT(part); i++)
         MD_TRY(print_function(defines, out, c, &part[i]));
     for (int32_t i = 0; i < c->c->n_terms; i++)

@@ -100,6 +100,8 @@ static md_cg_name check_lanes(md_cg_place *out, md_cg *cg, const int32_t at[2], 
 md_cg_name md_cg_length(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *node = v->node;
+    if (cg->o.ignores_lengths)
+        return md_cg_eval(cg, node->arg[0]);
     const int64_t size = cg->formula->dim[node->id].size;
     const char *limit =
         size >= 0 ? md_cg_format(cg, "INT64_C(%" PRId64 ")", size) : md_cg_format(cg, "p->n%" PRId32, node->id);

@@ -131,7 +131,7 @@ bool md_cg_is_guarded(md_cg *cg, md_cg_value_number *v)
         return v->is_guarded;
     md_fx_kind kind = v->node->kind;
     bool is = kind == MD_FX_REDUCE || kind == MD_FX_SCAN || (kind == MD_FX_LOAD && !is_plain_load(cg, v->node)) ||
-              kind == MD_FX_LENGTH;
+              (kind == MD_FX_LENGTH && !cg->o.ignores_lengths);
     for (int32_t i = 0; !is && i < v->node->n_args; i++)
         is = md_cg_is_guarded(cg, v->arg[i]);
     v->is_guarded = is;

@@ -67,8 +67,7 @@ static void drop_chains(md_ds_compiled *c)
 
 static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compile_options *o)
 {
-    const bool is_host = c->facts->kind == MD_DEV_HOST; /* kernels of GPUs do not look at lengths yet */
-    const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds, .reports_lengths = is_host};
+    const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
     MD_TRY(md_fx_formula_create(&c->formula, text, &fx));
     md_fx_print(&c->printed, c->formula); /* before the split adds temporaries, which are not the user's */
     if (c->printed.failed)

@@ -7,7 +7,6 @@ static md_status run_passes(md_front *fr)
 {
     fr->formula->arena = fr->arena;
     fr->formula->bounds = fr->options.bounds;
-    fr->formula->reports_lengths = fr->options.reports_lengths && fr->options.bounds == MD_BOUNDS_REPORT;
     fr->formula->text = md_arena_text(fr->arena, fr->text);
     if (!fr->formula->text)
         return md_fail_memory();
@@ -24,7 +23,7 @@ static md_status run_passes(md_front *fr)
     MD_TRY(md_front_simplify(fr));
     MD_TRY(md_front_check_sizes(fr));
     MD_TRY(md_front_reaches(fr));
-    return fr->formula->reports_lengths ? md_front_lengths(fr) : MD_OK;
+    return fr->options.bounds == MD_BOUNDS_REPORT ? md_front_lengths(fr) : MD_OK;
 }
 
 static md_status check_options(md_fx_options *options)

@@ -25,8 +25,59 @@ MD_INLINE float md_power(float x)
     return y;
 }
 
+/* Rounds two powers. One conversion of two takes no turn of the unit that computes powers, as one of each does. */
+#define MD_ROUND_TWO(T)                                                                                                \
+    MD_INLINE void md_round_two_##T(float &a, float &b)                                                                \
+    {                                                                                                                  \
+        const uint32_t two = md_pack_##T(a, b);                                                                        \
+        a = md_up1_##T((uint16_t)two);                                                                                 \
+        b = md_up1_##T((uint16_t)(two >> 16));                                                                         \
+    }
+MD_ROUND_TWO(bf16)
+MD_ROUND_TWO(f16)
+#undef MD_ROUND_TWO
+#define md_round_two_f8e4m3(a, b) ((a) = md_round_f8e4m3_sf(a), (b) = md_round_f8e4m3_sf(b))
+#define md_round_two_f8e5m2(a, b) ((a) = md_round_f8e5m2_sf(a), (b) = md_round_f8e5m2_sf(b))
+
+/* What is left of two powers when they are rounded to elements, as a word of elements. */
+#if MD_HALVES == 2
+MD_INLINE unsigned md_pack_rest(float a, float b)
+{
+    float x = a, y = b;
+    md_chain_short_two(x, y);
+    return md_chain_pack(a - x, b - y);
+}
+#else
+MD_INLINE unsigned md_pack_rest(float, float) { return 0; }
+#endif
+
 /* A maximum of -inf (nothing but masked scores so far) is not subtracted: -inf minus itself would be NaN. */
 MD_INLINE float md_chain_base(float maximum) { return maximum == -MD_INF_F ? 0.f : maximum; }
+
+/* Reports lengths above the number of keys, of rows row .. end - 1 of a batch: every step-th from row + `first` on. */
+MD_INLINE void md_check_rows(const md_params *p, const md_chain_batch *b, int row, int end, int first, int step)
+{
+#if MD_CHAIN_LENGTHS
+    MD_ROLLED for (int i = row + first; i < (MD_CHAIN_LENGTHS == 1 ? row + 1 : end); i += step)
+    {
+        const md_chain_row r = md_chain_row_of(p, b, i);
+        md_chain_check_lengths(p, &r);
+    }
+#endif
+}
+
+/* The same of all rows of every step-th batch. */
+MD_INLINE void md_check_batches(const md_params *p, int first, int step)
+{
+#if MD_CHAIN_LENGTHS
+    const int rows = MD_CHAIN_LENGTHS == 1 ? 1 : (int)md_chain_rows(p);
+    MD_ROLLED for (long long i = first; i < md_chain_batches(p) * rows; i += step)
+    {
+        const md_chain_batch b = md_chain_batch_of(p, i / rows);
+        md_check_rows(p, &b, (int)(i % rows), (int)(i % rows) + 1, 0, 1);
+    }
+#endif
+}
 
 /* Copies lines of a tile, `lines` (a power of 2, up to 32) from `first` on, without waiting. In shared memory 64
  * elements of each of `pitch` lines follow each other, in pieces of 16 bytes that are swapped so that eight lines at

@@ -15,7 +15,7 @@
  *   MD_MAIL                     offset in shared memory of what blocks of a cluster send each other
  *   md_chain_up(word)           a 16-bit element as f32
  *   MD_STEADY_KEYS, _VALUES     1: they are evenly spaced, from the first on
- *   MD_ROUNDS                   1: the formula rounds weights; md_chain_rounded does it
+ *   MD_ROUNDS                   1: the formula rounds weights; md_chain_round_two does it
  *   md_chain_counter(p), md_chain_parts(p)   counters of the stream; the workspace
  * md_expr.h: src/codegen/chain/chain.h. Grid: splits along x; tiles of rows of all
  * batches along y and z. */
@@ -173,10 +173,13 @@ MD_INLINE void md_raise(md_part &a, const float (&s)[OWN], float scale)
 MD_INLINE void md_take_powers(md_part &a, float (&s)[OWN], float scale)
 {
     const float base = md_chain_base(a.top) * scale;
+    float e[OWN + 1];
+    MD_FOR (i, OWN)
+        s[i] = e[i] = md_power(__fmaf_rn(s[i], scale, -base));
     MD_FOR (i, OWN) {
-        const float e = md_power(__fmaf_rn(s[i], scale, -base));
-        s[i] = MD_ROUNDS ? md_chain_rounded(e) : e;
-        a.sum += MD_CHAIN_TERM == 1 ? s[i] : e;
+        if (MD_ROUNDS && i % 2 == 0)
+            md_chain_round_two(s[i], i + 1 < OWN ? s[i + 1] : e[OWN]);
+        a.sum += MD_CHAIN_TERM == 1 ? s[i] : e[i];
     }
 }
 

@@ -248,6 +248,8 @@ MD_INLINE void md_meet_in_memory(const md_params &p, const md_work &w, const flo
 MD_INLINE void md_meet(const md_params &p, const md_work &w, const float *parts, float *mail)
 {
     MD_TEST_PAUSE(0);
+    if (w.split == 0)
+        md_check_rows(&p, &w.batch, w.row, min(w.row + ROWS, w.rows), threadIdx.x, THREADS);
     __syncthreads();
 #if MD_CLUSTERED
     md_meet_in_cluster(p, w, parts, mail);

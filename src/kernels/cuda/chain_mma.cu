@@ -11,7 +11,7 @@
  *   MD_SPLIT                    parts that the keys of a tile are divided into; the last one to end combines them
  *   MD_HOLDS                    1: queries stay in registers
  *   MD_MMA_TYPE                 of queries, keys, values: bf16, f16
- *   MD_FIRST, MD_HALVES, md_chain_pack, _rounded, _short: chain_rows.h
+ *   MD_FIRST, MD_HALVES, md_chain_pack, _round_two, _short_two: chain_rows.h
  *   md_chain_counter(p), md_chain_parts(p)   counters of the stream; the workspace
  * md_expr.h: src/codegen/chain/chain.h. Grid: a block for each part of each tile. */
 #include "md_config.h"
@@ -250,6 +250,8 @@ MD_INLINE void md_run_tile(const md_params &p, const md_work &work, int number, 
         MD_FOR (j, MD_WIDTH / 2)
             o[i][j] = 0;
     md_tile_keys(t, p, b, t.row, min(t.row + ROWS, work.rows));
+    if (split == 0)
+        md_check_rows(&p, &b, t.row, min(t.row + ROWS, work.rows), threadIdx.x, THREADS);
     const int each = (t.blocks_end - t.blocks_begin + MD_SPLIT - 1) / MD_SPLIT, begin = t.blocks_begin + split * each;
     md_attend(o, m, p, b, t, begin, min(begin + each, t.blocks_end), work.rows, memory);
     MD_FOR (i, MD_ROW_TILES)

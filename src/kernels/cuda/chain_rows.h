@@ -2,7 +2,7 @@
  * each 8 columns. What the kernels with many rows share. A part of chain_wgmma.cu and chain_mma.cu.
  *
  * md_config.h: MD_BN, MD_WIDTH; MD_SPLIT; MD_FIRST (0: all rows have keys from the first on); MD_HALVES (2: weights
- * that the formula does not round, as the sum of two 16-bit elements); md_chain_pack, md_chain_rounded. */
+ * that the formula does not round, as the sum of two 16-bit elements); md_chain_pack, md_chain_round_two. */
 #ifndef MD_CUDA_CHAIN_ROWS_H
 #define MD_CUDA_CHAIN_ROWS_H
 
@@ -104,14 +104,19 @@ MD_INLINE void md_take_powers(md_block_scores &s, md_rows &r, const md_params &p
             float &x = s[i / 2 * 4 + i % 2 + h * 2];
             if (MD_CHAIN_MAXIMUM)
                 x = md_power(__fmaf_rn(x, scale, -base));
-            if (MD_CHAIN_TERM == 1)
-                x = md_chain_rounded(x);
+        }
+        MD_FOR (i, MD_BN / 4) {
+            float &x = s[i / 2 * 4 + i % 2 + h * 2];
+            if (MD_CHAIN_TERM == 1 && i % 2 == 0)
+                md_chain_round_two(x, s[i * 2 + 1 + h * 2]);
 #if MD_CHAIN_TERM == 2 || MD_CHAIN_WEIGHT == 1
             const int at = key + (threadIdx.x & 3) * 2 + i / 2 * 8 + i % 2;
             const bool has = at >= r.first[h] && at < r.last[h];
             if (MD_CHAIN_TERMS > 0)
                 sum[i % 2] += MD_CHAIN_TERM < 2 ? x : has ? md_chain_term(0, &p, &named[h], at, x) : 0.f;
             x = MD_CHAIN_WEIGHT == 0 ? x : has ? md_chain_weight(&p, &named[h], at, x) : 0.f;
+            if (MD_CHAIN_WEIGHT == 1 && i % 2 == 1)
+                md_chain_round_two(s[i * 2 - 2 + h * 2], x);
 #else
             sum[i % 2] += x;
 #endif
@@ -127,7 +132,7 @@ MD_INLINE void md_pack_powers(md_block_powers &w, const md_block_scores &s)
         const float a = s[i * 2], b = s[i * 2 + 1];
         w[0][i] = md_chain_pack(a, b);
         if (MD_HALVES == 2)
-            w[MD_HALVES - 1][i] = md_chain_pack(a - md_chain_short(a), b - md_chain_short(b));
+            w[MD_HALVES - 1][i] = md_pack_rest(a, b);
     }
 }
 

@@ -14,7 +14,8 @@
  *   MD_MMA_TYPE                 of queries, keys, values and powers: bf16, f16
  *   MD_HALVES                   2: weights that the formula does not round, as the sum of two such elements
  *   md_chain_pack(a, b)         two powers as a word of 16-bit elements
- *   md_chain_short(a), md_chain_rounded(a)   a power as such an element has it; as the formula rounds it
+ *   md_chain_short_two(a, b)    makes two powers what such elements have
+ *   md_chain_round_two(a, b)    makes two powers what the formula rounds them to
  *   md_chain_counter(p), md_chain_parts(p)   counters of the stream; the workspace
  * md_expr.h: src/codegen/chain/chain.h. Grid: splits along x; tiles of rows of all
  * batches along y and z. */
@@ -196,15 +197,17 @@ MD_INLINE void md_add_keys(md_part &a, const md_params &p, const md_work &w, con
         MD_FOR (i, 4) {
             const float base = md_chain_base(a.top[t][i % 2]) * w.scale;
             s[t][i] = md_power(__fmaf_rn(s[t][i], w.scale, -base));
-            if (MD_CHAIN_TERM == 1)
-                s[t][i] = md_chain_rounded(s[t][i]);
+        }
+        MD_FOR (i, 4) {
+            if (MD_CHAIN_TERM == 1 && i % 2 == 0)
+                md_chain_round_two(s[t][i], s[t][i + 1]);
             a.sum[t][i % 2] += s[t][i];
         }
         MD_FOR (j, 2) {
             const float x = s[t][2 * j], y = s[t][2 * j + 1];
             powers[0][t][j] = md_transpose(md_chain_pack(x, y));
             if (MD_HALVES == 2)
-                powers[MD_HALVES - 1][t][j] = md_transpose(md_chain_pack(x - md_chain_short(x), y - md_chain_short(y)));
+                powers[MD_HALVES - 1][t][j] = md_transpose(md_pack_rest(x, y));
         }
     }
     md_multiply_values(a, powers, stage + K_BYTES);

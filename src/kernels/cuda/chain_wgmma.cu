@@ -13,7 +13,7 @@
  *   MD_FIRST                    0: all rows have keys from the first on
  *   MD_LOW, MD_HIGH             registers of copying and computing threads
  *   md_chain_pack(a, b)         two powers as a word of 16-bit elements
- *   md_chain_rounded(a)         a power as such an element has it
+ *   md_chain_round_two(a, b)    makes two powers what such elements have
  *   md_chain_counter(p), md_chain_parts(p)   counters of the stream; the workspace
  *   md_scores(s, q, k, keep)    the instruction for a block's scores
  *   md_values(o, p, v)          the instruction that adds a product with values
@@ -148,6 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     } else {
         md_registers_up<MD_HIGH>();
         md_wait_for_launches();
+        md_check_batches(&p, blockIdx.x * (THREADS - 128) + threadIdx.x - 128, gridDim.x * (THREADS - 128));
         md_consume(p, s, work);
     }
 }

@@ -80,7 +80,6 @@ MD_INLINE uint32_t md_pack_bf16(float a, float b)
     { uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
 MD_INLINE uint32_t md_pack_f16(float a, float b)
     { uint32_t r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
-
 #define MD_HALF(T)                                                                                                     \
     MD_INLINE float md_round_##T##_sf(float v) { return md_up1_##T(md_down1_##T(v)); }                                 \
     MD_INLINE float md_round_##T##_sd(double v) { return md_round_##T##_sf(md_odd_sd_sf(v)); }                         \

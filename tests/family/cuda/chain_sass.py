@@ -6,7 +6,8 @@
 TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: the
 powers of a block stand before the wait for the product that they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
 that it needs, and powers between them; in chain_mma the next block's copies stand before all of its products.
-chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers.
+chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers. No loop
+rounds values one by one (F2F), which takes turns of the unit that computes powers.
 
 A sample of configs, or with --full all of them, of every formula (MD_TEST_FORMULA: of one). Skipped, loudly, where there is no NVRTC; where there is no disassembler
 (cuobjdump or nvdisasm, also of Triton's package) they are compiled only.
@@ -144,6 +145,9 @@ def complaints(tool, path):
     code = list(instructions(tool, path))
     if any(re.match(r"(LDL|STL)\b", t) for _, t in code):
         yield f"{name}: local memory"
+    rounded = max((count(body, "F2F.BF16") + count(body, "F2F.F16") for body in loops(code) if not stores(body)), default=0)
+    if rounded:
+        yield f"{name}: a loop rounds {rounded} values one by one"
     for text in CHECKS[family](code, config):
         yield f"{name}: {text}"
 

@@ -2,7 +2,8 @@
  * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config, once each, at
  * some lengths of keys and values. `--formulas`: prints how many there are. Other arguments: a family's name, a compute
  * capability (90); only that. MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of the last
- * kernel. MD_TEST_CUBINS: a folder for the binaries. MD_TEST_CONFIG: only configs whose name holds it. */
+ * kernel. MD_TEST_CUBINS: a folder for the binaries. MD_TEST_CONFIG: only configs whose name holds it.
+ * MD_TEST_LENGTH: with --full only that pair of lengths, by number. */
 #include "support/check.h"
 
 #include "base/hash.h"
@@ -25,7 +26,7 @@ static const char *const list[] = {
     "let S[b,h,i,j] = " DOT " * 0.125; " SOFTMAX VALUES,
     "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h//4,j,d]) * 0.125; " SOFTMAX
     "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h//4,j,e])",
-    "let S[b,h,i,j] = where(j < len[b], sum[d](Q:bf16[b,i,h,d] * K:bf16[b,j,h,d]) * 0.125, -inf); " SOFTMAX
+    "let S[b,h,i,j] = where(j < len:i32[b], sum[d](Q:bf16[b,i,h,d] * K:bf16[b,j,h,d]) * 0.125, -inf); " SOFTMAX
     "Y:bf16[b,i,h,e] = sum[j](P[b,h,i,j] * V:bf16[b,j,h,e])",
     "let S[b,h,i,j] = where(j <= i and j > i - 128, " DOT " * 0.125, -inf); " SOFTMAX VALUES,
     "let S[b,h,i,j] = where(j <= i, " DOT " * 0.125 + slope[h] * (j - i), -inf); " SOFTMAX VALUES,
@@ -47,7 +48,8 @@ static const char *const list[] = {
     "K:bf16[page:i32[b,j//64],j%64,g,d]) * 0.125, -inf); let E:bf16[b,g,r,i,j] = exp(S[b,g,r,i,j] - "
     "max[k](S[b,g,r,i,k])); let l[b,g,r,i] = sum[j](E[b,g,r,i,j]); Y:bf16[b,i,g,r,e] = "
     "sum[j](where(j <= len[b] - size(i) + i, E[b,g,r,i,j] * V:bf16[page[b,j//64],j%64,g,e], 0)) / l[b,g,r,i]",
-    "let S[h,i,j] = where(j >= off:i32[seq:i32[i]] and j <= i, sum[d](Q:bf16[i,h,d] * K:bf16[j,h,d]) * 0.125, -inf); "
+    "let S[h,i,j] = where(j >= off:i32[seq:i32[i]] and j < off[seq[i] + 1], sum[d](Q:bf16[i,h,d] * K:bf16[j,h,d]) * "
+    "0.125, -inf); "
     "let E:bf16[h,i,j] = exp(S[h,i,j] - max[k](S[h,i,k])); let l[h,i] = sum[j](E[h,i,j]); "
     "Y:bf16[i,h,e] = sum[j](E[h,i,j] * V:bf16[j,h,e]) / l[h,i]",
     /* weights that are not rounded; results of 32 bits; no maximum; weights of any kind; a sink */
@@ -75,6 +77,7 @@ typedef struct gate {
     bool is_full;
     int32_t capability; /* 0: all */
     const char *config; /* NULL: all */
+    const char *length; /* NULL: some; else a number */
     int n_seen, n, n_failed;
     int n_tried, n_configs; /* chains, each for one capability, and the configs that they have */
     uint64_t text_key[MOST_TEXTS]; /* of what has been compiled: many sizes have the same text */
@@ -196,7 +199,9 @@ static void check_family(gate *g, const md_fx_formula *formula)
     const size_t some_length = check_random(&g->seed) % MD_COUNT(length),
                  some_rows = check_random(&g->seed) % MD_COUNT(rows);
     for (size_t i = 0; g->is_full && i < FULL * MD_COUNT(rows); i++)
-        check_size(g, formula, length[i % FULL], rows[i / FULL]);
+        if (!g->length || i % FULL == 0)
+            check_size(g, formula, length[g->length ? (size_t)atoi(g->length) % MD_COUNT(length) : i % FULL],
+                       rows[i / FULL]);
     for (size_t k = 0; !g->is_full && k < MD_COUNT(rows) && g->n == before; k++)
         check_size(g, formula, length[some_length], rows[(some_rows + k) % MD_COUNT(rows)]);
 }
@@ -246,6 +251,7 @@ int main(int argc, char **argv)
         return printf("%d\n", (int)MD_COUNT(list)) < 0;
     g.seed = check_seed();
     g.config = getenv("MD_TEST_CONFIG");
+    g.length = getenv("MD_TEST_LENGTH");
     const char *only = NULL;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--full") == 0)

@@ -65,6 +65,14 @@ static const cuda_run list[] = {
      "Y:bf16[b,i,h,e] = sum[j](P[b,h,i,j] * V:bf16[b,j,h,e])",
      MD_F32,
      {{7, 1, 17, 200, 64, 64}, {6, 2, 1, 300, 128, 128}, {4, 2, 65, 205, 128, 128}, {5, 2, 3, 100, 64, 64}}},
+    /* lengths of -9 to 9, of which those above the number of keys are reported; the same for each row */
+    {"let S[b,h,i,j] = where(j < len:i32[b], sum[d](Q:bf16[b,i,h,d] * K:bf16[b,j,h,d]) * 0.125, -inf); " SOFTMAX
+     "Y:bf16[b,i,h,e] = sum[j](P[b,h,i,j] * V:bf16[b,j,h,e])",
+     MD_F32,
+     {{9, 2, 17, 5, 64, 64}, {11, 2, 1, 6, 128, 128}, {7, 1, 300, 7, 128, 128}, {5, 2, 3, 100, 64, 64}}},
+    {"let S[b,h,i,j] = where(j < len:i32[b,i], " DOT " * 0.125, -inf); " SOFTMAX VALUES,
+     MD_F32,
+     {{2, 2, 17, 5, 64, 64}, {11, 2, 1, 6, 128, 128}, {1, 1, 200, 8, 128, 128}, {5, 2, 3, 100, 64, 64}}},
     /* scores of -inf, half of them; a few that are NaN */
     {"let S[b,h,i,j] = " DOT " * 0.125 + log(max(W[b,i,j], 0)); " SOFTMAX VALUES,
      MD_F32,

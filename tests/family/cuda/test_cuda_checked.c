@@ -14,6 +14,9 @@ static const char *const texts[] = {
     "scalar n:i64; Y[i] = sum[j](where(M:bool[i,j], X[i,j+n], 0)) + max[j](X[i,j])",
     "scalar n:i64; Y[i,j] = sum[k](X[i,k] * where(M:bool[k,j], W[k+n,j], 0))",
     "Y[j] = where(j < size(P.0), P[j], K[j-size(P.0)])",
+    "let S[i,j] = where(j < n:i32[i], X[i,j], -inf); Y[i,j] = exp(S[i,j] - max[k](S[i,k]))",
+    "Y[i,j] = where(j < n:i32[i], X[i,j], -inf)",
+    "Y[m,n] = where(n < l:i32[m], sum[k](X:bf16[m,k] * W:bf16[n,k]), -inf)",
 };
 
 static void compile(const md_dev_nvrtc *nvrtc, const md_fa_target *target, const md_fa_family *family)

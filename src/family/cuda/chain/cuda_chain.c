@@ -249,7 +249,7 @@ static void print_types(md_strbuf *defines, const md_cg_chain *c)
     const md_dtype weight = md_cg_chain_weight(c, &is_plain);
     md_strbuf_printf(defines,
                      "#define MD_VL 2\n#define MD_USE_%s 1\n#define MD_MMA_TYPE %s\n#define md_chain_pack md_pack_%s\n"
-                     "#define md_chain_short md_round_%s_sf\n"
+                     "#define md_chain_short_two md_round_two_%s\n"
                      "#define MD_HALVES %" PRId32 "\n#define MD_FIRST %d\n"
                      "#define MD_STEADY_KEYS %d\n#define MD_STEADY_VALUES %d\n"
                      "#define md_chain_counter(p) ((unsigned *)(p)->counters0)\n"
@@ -257,9 +257,9 @@ static void print_types(md_strbuf *defines, const md_cg_chain *c)
                      type[0] == 'b' ? "BF16" : "F16", type, type, type, md_fa_cuda_chain_halves(c), has_first(c->c),
                      is_steady(c, MD_ST_K), is_steady(c, MD_ST_V));
     if (weight == MD_F32)
-        md_strbuf_add(defines, "#define md_chain_rounded(e) (e)\n");
+        md_strbuf_add(defines, "#define md_chain_round_two(a, b)\n");
     else
-        md_strbuf_printf(defines, "#define md_chain_rounded md_round_%s_sf\n", md_dtype_name(weight));
+        md_strbuf_printf(defines, "#define md_chain_round_two md_round_two_%s\n", md_dtype_name(weight));
 }
 
 md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,
