@@ -27,10 +27,7 @@ bool suite_begin(suite *s, suite_formula *f, const char *text, const md_op_optio
     *f = (suite_formula){.text = text, .options = *options};
     if (f->options.dtype == MD_DTYPE_DEFAULT)
         f->options.dtype = MD_F32;
-    const md_fx_options o = {.dtype = f->options.dtype,
-                             .sizes = options->sizes,
-                             .bounds = options->bounds,
-                             .reports_lengths = s->context->dev->facts.kind == MD_DEV_HOST};
+    const md_fx_options o = {.dtype = f->options.dtype, .sizes = options->sizes, .bounds = options->bounds};
     if (md_fx_formula_create(&f->formula, text, &o) == MD_OK)
         return true;
     suite_complain(s, f, -1, NULL, "%s", md_last_error());
