@@ -123,6 +123,18 @@ class Backward(Case):
                 torch.testing.assert_close(got.double(), exact, rtol=1e-3, atol=1e-3)
         self.assertEqual(self.results_of_pairs(), [3, 3] * HAS_PAIRS)
 
+    def test_projections_are_no_pairs(self):
+        """Queries that two products read, as with relative positions, are memory."""
+        def f(x, w, c, k, p):
+            q = torch.nn.functional.linear(x, w, c) / 3
+            return torch.softmax(q @ k.mT + q @ p.mT, -1) @ k
+
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
+        for n in (5, 40):
+            given = [torch.randn(*s).to(DEVICE) for s in ((2, n, 16), (16, 16), (16,), (2, 9, 16), (2, 9, 16))]
+            torch.testing.assert_close(compiled(*given), f(*given), rtol=1e-4, atol=1e-4)
+        self.assertEqual([(r.get("reason"), r["eager"]) for r in self.reports()], [(None, [])])
+
     def test_finite_differences(self):
         if DEVICE != "cpu":
             self.skipTest("f64 is PyTorch's on a GPU")

@@ -51,8 +51,8 @@ def _divided(end: Buf, by: Leaf) -> list[list[Any]] | None:
 class _Finder:
     """Looks for the chain of `end`, the product with the values. `root` is the same, or the only reader of it."""
 
-    def __init__(self, root: Buf, end: Buf, weights: Buf, readers: dict[Buf, list[Buf]]) -> None:
-        self.group = Group(root, {})
+    def __init__(self, root: Buf, end: Buf, weights: Buf, readers: dict[Buf, list[Buf]], taken: set[Buf]) -> None:
+        self.group, self.taken = Group(root, {}), taken
         self.readers = readers
         self.root, self.end, self.weights = root, end, weights
         self.key: Any = None  # the loop over the keys
@@ -122,8 +122,8 @@ class _Finder:
         return all(map(same, self.root.stride, contiguous(self.root.shape))) and reshape(self.root, shape)
 
     def _is_ours(self, b: Buf) -> bool:
-        return not b.is_memory and not b.into and all(r is self.end or r in self.group.axes or self._is_result_of_row(r, b)
-                                                      for r in self.readers.get(b, ()))
+        return not b.is_memory and not b.into and b not in self.taken and all(
+            r is self.end or r in self.group.axes or self._is_result_of_row(r, b) for r in self.readers.get(b, ()))
 
     def _is_result_of_row(self, r: Buf, b: Buf) -> bool:
         """True for a result of the graph that is made of the row's results alone, such as a logarithm of the sum."""
@@ -233,7 +233,7 @@ def find_chains(bufs: list[Buf], readers: dict[Buf, list[Buf]], taken: set[Buf])
         group = None
         for root, weights in itertools.product(dict.fromkeys((_root_of(b, readers), b)), _weights(b)):
             with contextlib.suppress(Unsupported):
-                group = group or _Finder(root, b, weights, readers).find()
+                group = group or _Finder(root, b, weights, readers, taken).find()
         if group is None:
             continue
         for t in leaves(b.tree):

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-from ..lowering.tree import Buf, Gather, Leaf, cost, leaves, reads
+from ..lowering.tree import Buf, Gather, Leaf, leaves, reads
 from ..sizes import Unsupported, same
 from .chains import is_copy, rounded
 from .loops import Group, Index, access, common_axes, full_shape
 
-_HEAVY = 8  # the least cost of weights of one product, such as an exponential's: others are as good in memory
-_MOST_PRODUCTS, _MOST_SUMS, _MOST_MEMBERS, _MOST_READ = 2, 4, 14, 24
+_PRODUCTS = 2  # weights of one product, such as the gradient of an activation, are as good in memory
+_MOST_SUMS, _MOST_MEMBERS, _MOST_READ = 4, 14, 24
 
 
 def _holds_product(b: Buf) -> bool:
@@ -61,9 +61,8 @@ class _Finder:
         ends = sorted(self.ends, key=lambda b: b.number)
         products = [b for b in self.inside if b.kind == "product"]
         members = [*ends, *self.inside]
-        if not self.is_whole or not 1 < len(ends) <= _MOST_SUMS or not 0 < len(products) <= _MOST_PRODUCTS \
+        if not self.is_whole or not 1 < len(ends) <= _MOST_SUMS or len(products) != _PRODUCTS \
                 or len(members) > _MOST_MEMBERS or sum(len(leaves(b.tree)) for b in members) > _MOST_READ \
-                or len(products) == 1 and sum(cost(b.tree) for b in self.inside if b.kind == "point") < _HEAVY \
                 or not all(_operands(b) for b in products) or self.ends & self.inside \
                 or any(first_reader(b) < ends[-1].number for b in ends) \
                 or any(isinstance(t, Gather) for b in members for t in leaves(b.tree)):
