@@ -22,6 +22,9 @@ static const char *const formulas[] = {
         "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[j,e])",
     "let S[h,i,j] = where(M:bool[i,j], sum[d](Q[h,i,d] * K[h,j,d]), -inf);" SOFTMAX(
         "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",
+    /* a mask that adds the least finite number, also to all keys of a row */
+    "let S[h,i,j] = sum[d](Q[h,i,d] * K[h,j,d]) * 0.3 + where(j < i, 0, -3.3895314e38);" SOFTMAX(
+        "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",
     "let S[h,i,j] = sum[d](Q[h,i,d] * K[h,j,d]); let m[h,i] = max(max[j](S[h,i,j]), z[h]);"
     "let x[h,i,j] = exp(S[h,i,j] - m[h,i]); let s[h,i] = sum[j](x[h,i,j]) + exp(z[h] - m[h,i]);"
     "Y[h,i,e] = sum[j](x[h,i,j] * V[h,j,e]) / s[h,i]; L[h,i] = m[h,i] + log(s[h,i])",

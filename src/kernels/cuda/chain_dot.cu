@@ -172,10 +172,10 @@ MD_INLINE void md_raise(md_part &a, const float (&s)[OWN], float scale)
 
 MD_INLINE void md_take_powers(md_part &a, float (&s)[OWN], float scale)
 {
-    const float base = md_chain_base(a.top) * scale;
+    const float own = md_chain_scale_of(a.top, scale), base = md_chain_base(a.top) * own;
     float e[OWN + 1];
     MD_FOR (i, OWN)
-        s[i] = e[i] = md_power(__fmaf_rn(s[i], scale, -base));
+        s[i] = e[i] = md_power(__fmaf_rn(s[i], own, -base));
     MD_FOR (i, OWN) {
         if (MD_ROUNDS && i % 2 == 0)
             md_chain_round_two(s[i], i + 1 < OWN ? s[i + 1] : e[OWN]);

@@ -98,12 +98,12 @@ MD_INLINE void md_take_powers(md_block_scores &s, md_rows &r, const md_params &p
                               float scale)
 {
     MD_FOR (h, 2) {
-        const float base = md_chain_base(r.top[h]) * scale;
+        const float own = md_chain_scale_of(r.top[h], scale), base = md_chain_base(r.top[h]) * own;
         float sum[2] = {0, 0};
         MD_FOR (i, MD_BN / 4) {
             float &x = s[i / 2 * 4 + i % 2 + h * 2];
             if (MD_CHAIN_MAXIMUM)
-                x = md_power(__fmaf_rn(x, scale, -base));
+                x = md_power(__fmaf_rn(x, own, -base));
         }
         MD_FOR (i, MD_BN / 4) {
             float &x = s[i / 2 * 4 + i % 2 + h * 2];

@@ -195,8 +195,8 @@ MD_INLINE void md_add_keys(md_part &a, const md_params &p, const md_work &w, con
     md_raise(a, s, w.scale);
     MD_FOR (t, MD_ROW_TILES) {
         MD_FOR (i, 4) {
-            const float base = md_chain_base(a.top[t][i % 2]) * w.scale;
-            s[t][i] = md_power(__fmaf_rn(s[t][i], w.scale, -base));
+            const float top = a.top[t][i % 2], own = md_chain_scale_of(top, w.scale);
+            s[t][i] = md_power(__fmaf_rn(s[t][i], own, -(md_chain_base(top) * own)));
         }
         MD_FOR (i, 4) {
             if (MD_CHAIN_TERM == 1 && i % 2 == 0)
