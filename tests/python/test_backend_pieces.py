@@ -14,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import multidispatch as md
 from multidispatch.compile import pieces
+from multidispatch.compile.rewriting.rewrite import rewrite
 import strict  # noqa: F401 (faults are errors)
 
 torch._dynamo.config.capture_scalar_outputs = True
@@ -229,6 +230,19 @@ class Pieces(unittest.TestCase):
         self.assertEqual([str(n.target) for n in made[1].nodes][::2], ["aten.div.Tensor", "aten.mul.Tensor"])
         self.assertEqual([str(n.target) for n in made[0].nodes],
                          ["aten.mul.Tensor", "aten.sqrt.default", "aten._to_copy.default", "aten._to_copy.default"])
+
+    def test_known_numbers_on_the_cpu(self):
+        """As DeBERTa's, made of constants: no operation of PyTorch is left."""
+        def f(x):
+            scale = torch.sqrt(torch.tensor(x.size(-1), dtype=torch.float) * 3)
+            return (x / scale.to(x.dtype)).softmax(-1) * torch.log(torch.tensor(2.5))
+
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            graph = make_fx(f)(torch.empty(3, 4, device="cuda", dtype=torch.bfloat16))
+        rewrite(graph)
+        self.assertEqual(pieces.cut(graph, torch.device("cuda", 0), None), ([], []))
+        made = [n.args[1] for n in graph.graph.nodes if n.target is torch.ops.aten.full.default]
+        self.assertEqual(sorted(made), sorted([torch.tensor(12.0).sqrt().bfloat16().item(), torch.tensor(2.5).log().item()]))
 
 
 class Memory(unittest.TestCase):

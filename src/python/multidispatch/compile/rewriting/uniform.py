@@ -201,9 +201,36 @@ def _drop_mask(values: Values, node: Any) -> bool:
     return True
 
 
+def _device(node: Any) -> Any:
+    """The device of what a node gives, if it is no CPU."""
+    tensors = [x for x in torch.utils._pytree.tree_leaves(node.meta.get("val")) if isinstance(x, torch.Tensor)]
+    return next((x.device for x in tensors if x.device.type != "cpu"), None)
+
+
+def _bring_numbers(values: Values, graph: Any) -> int:
+    """Known numbers in tensors on the CPU that operations on another device read, as DeBERTa's scales, are made there."""
+    done = 0
+    for node, number in list(values.known.items()):
+        value = _tensor(node)
+        elsewhere = {user: device for user in node.users if (device := _device(user)) is not None}
+        if value.dim() > 0 or value.device.type != "cpu" or not hasattr(value, "fake_mode") or not elsewhere:
+            continue
+        device = next(iter(elsewhere.values()))
+        with graph.inserting_after(node):
+            made = graph.call_function(aten.full.default, ([], number), {"dtype": value.dtype, "device": device})
+        with value.fake_mode:
+            made.meta["val"] = torch.full([], number, dtype=value.dtype, device=device)
+        for user in elsewhere:
+            user.replace_input_with(node, made)
+        values.known[made] = number
+        done += 1
+    return done
+
+
 def fold(module: Any) -> int:
     """Folds what is constant. Gives the number of operations that went."""
-    values, done = Values(module), 0
+    values = Values(module)
+    done = _bring_numbers(values, module.graph)
     for node in list(module.graph.nodes):
         if node.target in _ATTENTIONS:
             done += _drop_mask(values, node)
