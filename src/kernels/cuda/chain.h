@@ -79,8 +79,8 @@ MD_INLINE void md_check_batches(const md_params *p, int first, int step)
 #endif
 }
 
-/* By what the scores of a row are multiplied. Where the largest is so large or low that it would overflow, as with masks
- * that add the least finite number, by less: scores that differ at all then are far apart still. */
+/* By what the scores of a row are multiplied. Where the largest is so large or low that it would overflow, as with
+ * masks that add the least finite number, by less: scores that differ at all then are far apart still. */
 MD_INLINE float md_chain_scale_of(float maximum, float scale)
 {
     return MD_FOLDS || !(fabsf(maximum) > 1e38f) ? scale : scale * 0x1p-10f;
