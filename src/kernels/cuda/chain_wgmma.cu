@@ -20,6 +20,7 @@
  *   md_copy_keys, md_copy_values(to, p, b, element, key, bar)  copy a box of a block
  * md_expr.h: src/codegen/chain/chain.h; md_params begins with md_tensor_map of K and V. */
 #include "md_config.h"
+#define MD_REPORTING MD_INLINE
 #include "prelude.h"
 #include "tma.h"
 #include "md_expr.h"

@@ -36,18 +36,6 @@ static shape shape_of(const md_fa_config *config)
     return s;
 }
 
-/* Registers of a thread for scores, their powers and sums, and what the formula wants to know of rows. */
-static int32_t registers_of(const shape *s, const md_cg_chain *c)
-{
-    return s->row_tiles * (s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 +
-                           (md_fa_cuda_chain_folds(c) ? 0 : (int32_t)NAMES));
-}
-
-static bool holds_queries(const shape *s, const md_cg_chain *c)
-{
-    return registers_of(s, c) + s->row_tiles * s->depth / 4 <= WITH_QUERIES;
-}
-
 /* The weight is the power, rounded or not; others are those of dropout, say. */
 static bool has_plain_weights(const md_cg_chain *c)
 {
@@ -56,13 +44,34 @@ static bool has_plain_weights(const md_cg_chain *c)
     return is_plain;
 }
 
-/* The smallest config always does. ptxas spills parts of long values in a chain whose rows look up their keys, and 64
- * long keys with queries that are loaded again and again or have more than 192 elements; with weights of the
- * formula's own already 32 long keys. */
+/* Registers of a thread for scores, their powers and sums, and what the formula wants to know of rows. */
+static int32_t registers_of(const shape *s, const md_cg_chain *c)
+{
+    return s->row_tiles * (s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 +
+                           (md_fa_cuda_chain_folds(c) && has_plain_weights(c) ? 0 : (int32_t)NAMES));
+}
+
+static bool holds_queries(const shape *s, const md_cg_chain *c)
+{
+    return registers_of(s, c) + s->row_tiles * s->depth / 4 <= WITH_QUERIES;
+}
+
+/* True if places of keys or values are looked up, as pages are. */
+static bool finds_keys(const md_cg_chain *c)
+{
+    return !md_cg_chain_is_linear(c, MD_ST_K) || !md_cg_chain_is_linear(c, MD_ST_V);
+}
+
+/* The smallest config always does. ptxas spills parts of long values in a chain whose rows look up their keys; 64 long
+ * keys with queries that are loaded again and again or have more than 192 elements; with weights of the formula's own,
+ * or of two halves, already 32 long keys; and places of keys that are looked up, beside many keys or parts of long
+ * ones. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
-    const bool is_plain = has_plain_weights(c);
+    const bool is_plain = has_plain_weights(c) && md_fa_cuda_chain_halves(c) == 1;
     if (s->split > 1 && s->width > 192 && md_cg_chain_looks_up_rows(c->c))
+        return false;
+    if (finds_keys(c) && (s->keys >= 128 || (s->depth > 128 && s->split > 1)))
         return false;
     if (s->depth > 128 && (is_plain ? s->keys >= 64 && (s->depth > 192 || !holds_queries(s, c)) : s->keys > LEAST_KEYS))
         return false;
