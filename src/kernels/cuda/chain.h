@@ -79,11 +79,12 @@ MD_INLINE void md_check_batches(const md_params *p, int first, int step)
 #endif
 }
 
-/* By what the scores of a row are multiplied. Where the largest is so large or low that it would overflow, as with
- * masks that add the least finite number, by less: scores that differ at all then are far apart still. */
+/* By what the scores of a row are multiplied as their maximum is subtracted. The product is exact there, that of the
+ * maximum is rounded: by 2^4 and more beyond 2^28, and masks that add the least finite number would overflow. There it
+ * is 1, so that equal scores give 1; others are 32 apart at least, and nothing is left of the smaller one. */
 MD_INLINE float md_chain_scale_of(float maximum, float scale)
 {
-    return MD_FOLDS || !(fabsf(maximum) > 1e38f) ? scale : scale * 0x1p-10f;
+    return MD_FOLDS || !(fabsf(maximum) > 0x1p28f) ? scale : 1.f;
 }
 
 /* Copies lines of a tile, `lines` (a power of 2, up to 32) from `first` on, without waiting. In shared memory 64
