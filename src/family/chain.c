@@ -85,6 +85,9 @@ md_status md_fa_chain_emit(md_kn_launch_source *out, const md_fa_target *target,
     for (int32_t i = 0; status == MD_OK && i < n_extra; i++)
         out->param[out->n_params++] = extra[i];
     if (status == MD_OK)
-        status = (is_pairs ? md_cg_pairs_print : md_cg_chain_print)(defines, &expr, &chain, out->param, out->n_params);
+        status = (!is_pairs ? md_cg_chain_print
+                  : target->facts->kind == MD_DEV_CUDA
+                      ? md_cg_pairs_print_cuda
+                      : md_cg_pairs_print)(defines, &expr, &chain, out->param, out->n_params);
     return md_fa_end_launch(status, out, target->facts->kind, template_name, defines, &expr);
 }

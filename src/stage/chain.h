@@ -76,6 +76,7 @@ typedef struct md_st_pair_sum {
     int32_t operand;
     int32_t column; /* the index, which the stage's store of that number runs over, too */
     const md_fx_node *weight; /* over batch, rows, axis, REF(X), REF(X2) */
+    const md_fx_node *open; /* the weight where all bounds hold; the same unless every guard is a bound */
 } md_st_pair_sum;
 
 typedef struct md_st_pairs {

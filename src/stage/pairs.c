@@ -117,7 +117,7 @@ static bool add_sum(md_st_pairing *g, md_st_item *item, bool is_towards_keys)
     if (!weight || !value || md_fx_has_kind(value, MD_FX_REF) || !is_weight(g, weight))
         return false;
     const int32_t operand = operand_of(g, value, !is_towards_keys, column);
-    g->pairs->sum[g->pairs->n_sums++] = (md_st_pair_sum){is_towards_keys, operand, column, weight};
+    g->pairs->sum[g->pairs->n_sums++] = (md_st_pair_sum){is_towards_keys, operand, column, weight, weight};
     replacing r = {outer, md_fx_ref(a, MD_ST_REF_VALUE, MD_F32)};
     item->value = md_st_made(g->maker, r.to) ? md_fx_rewrite(a, item->value, replace, &r) : NULL;
     return operand >= 0 && md_st_made(g->maker, item->value) && !md_st_item_has(item, MD_FX_REDUCE) &&
@@ -162,8 +162,14 @@ static void set_bounds(md_st_pairing *g)
         }
         c->n_guards = kept;
     }
-    for (int32_t i = 0; i < c->n_guards; i++)
+    md_st_guards all = {.n = c->n_guards};
+    for (int32_t i = 0; i < c->n_guards; i++) {
+        all.guard[i] = c->guard[i];
         c->n_bounds += md_st_bound_of(&c->bound[c->n_bounds], &frame, c->guard[i]);
+    }
+    c->is_bounded = c->n_bounds == c->n_guards;
+    for (int32_t i = 0; i < g->pairs->n_sums && c->is_bounded; i++)
+        g->pairs->sum[i].open = md_st_drop_guards(g->maker, &all, g->pairs->sum[i].weight);
     c->n_guards = 0; /* weights have them still */
 }
 

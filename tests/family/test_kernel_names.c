@@ -28,6 +28,9 @@ static const char attention[] =
 static const char decode[] =
     "let S[b,h,j] = sum[d](Q:bf16[b,h,d] * K:bf16[b,h,j,d]); let m[b,h] = max[j](S[b,h,j]); let e:bf16[b,h,j] = "
     "exp(S[b,h,j] - m[b,h]); Y:bf16[b,h,d] = sum[j](e[b,h,j] * V:bf16[b,h,j,d]) / sum[j](e[b,h,j])";
+static const char gradient[] =
+    "let p:bf16[i,j] = exp(sum[d](Q:bf16[i,d] * K:bf16[j,d]) - L[i]); A:bf16[i,d] = sum[j](p[i,j] * K[j,d]); "
+    "B:bf16[j,d] = sum[i](p[i,j] * Q[i,d])";
 static const char sigmoids[] =
     "let S[b,h,i,j] = sigmoid(sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])); Y:bf16[b,h,i,d] = sum[j](S[b,h,i,j] * "
     "V:bf16[b,h,j,d])";
@@ -83,6 +86,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "chain_split", attention, "chain_bf16"},
     {MD_DEV_CUDA, "chain_dot", decode, "chain_bf16"},
     {MD_DEV_CUDA, "chain_mma", sigmoids, "chain_bf16"},
+    {MD_DEV_CUDA, "pairs_mma", gradient, "pairs_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},
 };
 

@@ -6,8 +6,9 @@
 TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: the
 powers of a block stand before the wait for the product that they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
 that it needs, and powers between them; in chain_mma the next block's copies stand before all of its products.
-chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers. No loop
-rounds values one by one (F2F), which takes turns of the unit that computes powers.
+chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers. pairs_mma:
+each loop has its copies before its products. No loop rounds values one by one (F2F), which takes turns of the unit that
+computes powers.
 
 A sample of configs, or with --full all of them, of every formula (MD_TEST_FORMULA: of one). Skipped, loudly, where there is no NVRTC; where there is no disassembler
 (cuobjdump or nvdisasm, also of Triton's package) they are compiled only.
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 
-FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot")
+FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot", "pairs_mma")
 CAPABILITIES = ("90", "80", "100")
 ABSENT = (("chain_wgmma", "80"), ("chain_wgmma", "100"), ("chain_mma", "90"))  # where the other one is
 
@@ -134,7 +135,21 @@ def dot(code, config):
         yield "no keys under way before the powers"
 
 
-CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot)
+def pairs(code, config):
+    """Each loop over other lines that has products has a copy before them, and two products for each weight at least."""
+    found = [b for b in loops(code) if count(b, "HMMA") >= 2 and not stores(b)]
+    if not found:
+        yield "no loop with products"
+    for body in found:
+        least = config["row_tiles"] * config["block"] // 8 * config["depth"] // 16 * 2
+        if count(body, "HMMA") < least:
+            yield f"{count(body, 'HMMA')} products in a loop, not {least} at least"
+        copies = places(body, "LDGSTS")
+        if not copies or copies[0] > places(body, "HMMA")[0]:
+            yield "no copy before the products"
+
+
+CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot, pairs_mma=pairs)
 
 
 def complaints(tool, path):
@@ -153,7 +168,7 @@ def complaints(tool, path):
 
 
 def family_of(path):
-    return re.search(r"chain_[a-z]+", os.path.basename(path)).group(0)
+    return re.search(r"(chain|pairs)_[a-z]+", os.path.basename(path)).group(0)
 
 
 def check(tool, program, capability, formula):

@@ -142,6 +142,34 @@ static void test_pins(void **state)
     }
 }
 
+static int n_applying(const md_st_program *program, const md_dev_facts *facts, const char *name)
+{
+    int n = 0;
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
+        for (int32_t stage = 0; stage < program->n_stages && strncmp((*f)->name, name, strlen(name)) == 0; stage++)
+            n += md_fa_applies(*f, &(md_fa_target){.program = program, .stage = stage, .facts = facts});
+    return n;
+}
+
+/* Each formula has a stage that one of the families takes. */
+static void test_served(void **state)
+{
+    const runs *all = *state;
+    md_dev_facts facts;
+    assert_ok(md_dev_cuda_assume(&facts, 80));
+    for (int i = 0; i < all->n; i++) {
+        md_fx_formula *formula = NULL;
+        md_st_program *program = NULL;
+        assert_ok(md_fx_formula_create(&formula, all->list[i].text, &(md_fx_options){.dtype = all->list[i].dtype}));
+        assert_ok(md_st_split(formula));
+        assert_ok(md_st_program_create(&program, formula));
+        if (n_applying(program, &facts, all->family) == 0)
+            fail_msg("entry %d: no family takes %s", i, all->list[i].text);
+        md_st_program_destroy(&program);
+        md_fx_formula_destroy(&formula);
+    }
+}
+
 /* Nor does what the reference refuses: no variant would be checked at that shape. */
 static void test_shapes(void **state)
 {
@@ -165,11 +193,13 @@ static void test_shapes(void **state)
 
 int cuda_runs(const cuda_run *list, int n, const char *family)
 {
-    suite_options options = {.device = "cuda", .bounds.moves_rounding = strcmp(family, "chain") == 0};
+    const bool moves_rounding = strcmp(family, "chain") == 0 || strcmp(family, "pairs") == 0;
+    suite_options options = {.device = "cuda", .bounds.moves_rounding = moves_rounding};
     runs all = {.suite = {.options = &options}, .list = list, .n = n, .family = family};
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_runs, &all)};
     if (md_context_create(&all.suite.context, &(md_context_options){.device = options.device}) != MD_OK) {
         const struct CMUnitTest pins[] = {cmocka_unit_test_prestate(test_pins, &all),
+                                          cmocka_unit_test_prestate(test_served, &all),
                                           cmocka_unit_test_prestate(test_shapes, &all)};
         print_message("NOT RUN ON A GPU: %s\n", md_last_error());
         const int n_wrong = cmocka_run_group_tests(pins, NULL, NULL);

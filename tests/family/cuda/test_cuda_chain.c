@@ -20,6 +20,12 @@
     "let P[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
 #define VALUES "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])"
 #define DOT "sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])"
+/* The gradient of attention, of whose weights P the text is given. */
+#define PAIRS(x) "let P:bf16[b,h,i,j] = " x "; "
+#define GRADIENTS                                                                                                      \
+    "let T:bf16[b,h,i,j] = P[b,h,i,j] * (sum[e](G:bf16[b,h,i,e] * V:bf16[b,h,j,e]) - w:f32[b,h,i]) * 0.125; "          \
+    "A:bf16[b,h,i,d] = sum[j](T[b,h,i,j] * K[b,h,j,d]); B:bf16[b,h,j,d] = sum[i](T[b,h,i,j] * Q[b,h,i,d]); "           \
+    "C:bf16[b,h,j,e] = sum[i](P[b,h,i,j] * G[b,h,i,e])"
 
 static const char *const list[] = {
     "let S[b,h,i,j] = where(j <= i, " DOT " * 0.125, -inf); " SOFTMAX VALUES,
@@ -64,6 +70,25 @@ static const char *const list[] = {
     "let S[b,h,i,j] = " DOT " * 0.125; let m[b,h,i] = max(max[j](S[b,h,i,j]), sink[h]); let x:bf16[b,h,i,j] = "
     "exp(S[b,h,i,j] - m[b,h,i]); let l[b,h,i] = sum[j](x[b,h,i,j]) + exp(sink[h] - m[b,h,i]); Y:bf16[b,h,i,e] = "
     "sum[j](x[b,h,i,j] * V:bf16[b,h,j,e]) / l[b,h,i]",
+    /* pairs: gradients; weights that are not rounded, and results of 32 bits; sums in one direction */
+    PAIRS("exp(" DOT " * 0.125 - L:f32[b,h,i])") GRADIENTS,
+    PAIRS("where(L:f32[b,h,i] == -inf, 0, exp(where(j <= i, " DOT " * 0.125, -inf) - L[b,h,i]))") GRADIENTS,
+    PAIRS("where(j <= i and j > i - 128, exp(" DOT " * 0.125 + slope[h] * (j - i) - L:f32[b,h,i]), 0)") GRADIENTS,
+    PAIRS("where(j < len:i64[b], exp(tanh(" DOT " / 50) * 50 + M[b,i,j] - L:f32[b,h,i]), 0)") GRADIENTS,
+    PAIRS("where(M:bool[b,i,j], exp(" DOT " * 0.125 - L:f32[b,h,i]), 0)") GRADIENTS,
+    "let P:f16[h,i,j] = where(j >= off:i64[seq:i64[i]] and j <= i, exp(sum[d](Q:f16[i,h,d] * K:f16[j,h,d]) - "
+    "L:f32[h,i]), 0); let T:f16[h,i,j] = P[h,i,j] * (sum[e](G:f16[i,h,e] * V:f16[j,h,e]) - w:f32[h,i]); "
+    "A:f16[i,h,d] = sum[j](T[h,i,j] * K[j,h,d]); B:f16[j,h,d] = sum[i](T[h,i,j] * Q[i,h,d]); "
+    "C:f16[j,h,e] = sum[i](P[h,i,j] * G[i,h,e])",
+    "let P:bf16[b,h,r,i,j] = where(j <= i, exp(sum[d](Q:bf16[b,h,r,i,d] * K:bf16[b,h,j,d]) * 0.3 - L:f32[b,h,r,i]), "
+    "0); let T:bf16[b,h,r,i,j] = P[b,h,r,i,j] * (sum[e](G:bf16[b,h,r,i,e] * V:bf16[b,h,j,e]) - w:f32[b,h,r,i]); "
+    "A:bf16[b,h,r,i,d] = sum[j](T[b,h,r,i,j] * K[b,h,j,d]); B:bf16[b,h,j,d] = sum[r,i](T[b,h,r,i,j] * "
+    "Q[b,h,r,i,d]); C:bf16[b,h,j,e] = sum[r,i](P[b,h,r,i,j] * G[b,h,r,i,e])",
+    "let P[b,h,i,j] = where(j <= i, exp(" DOT " * 0.125 - L[b,h,i]), 0); let T[b,h,i,j] = P[b,h,i,j] * "
+    "(sum[e](G:bf16[b,h,i,e] * V:bf16[b,h,j,e]) - w[b,h,i]); A[b,h,i,d] = sum[j](T[b,h,i,j] * K[b,h,j,d]); "
+    "B[b,h,j,d] = sum[i](T[b,h,i,j] * Q[b,h,i,d]); C[b,h,j,e] = sum[i](P[b,h,i,j] * G[b,h,i,e])",
+    "let P[b,h,i,j] = sigmoid(" DOT "); A[b,h,i,d] = sum[j](P[b,h,i,j] * K[b,h,j,d]); B[b,h,j,d] = "
+    "sum[i](P[b,h,i,j] * Q[b,h,i,d])",
 };
 
 static const int32_t capability_list[] = {90, 80, 100};
@@ -194,7 +219,8 @@ static void check_family(gate *g, const md_fx_formula *formula)
                                         {32, 32},   {96, 96}, {64, 128},  {128, 64}, {240, 48}, {112, 144}};
     static const int64_t rows[] = {1, 4, 33, 4096};
     const int before = g->n;
-    if (strncmp(g->family->name, "chain", 5) != 0 || !md_fa_applies(g->family, &g->target))
+    const bool is_of_chains = strncmp(g->family->name, "chain", 5) == 0 || strncmp(g->family->name, "pairs", 5) == 0;
+    if (!is_of_chains || !md_fa_applies(g->family, &g->target))
         return;
     const size_t some_length = check_random(&g->seed) % MD_COUNT(length),
                  some_rows = check_random(&g->seed) % MD_COUNT(rows);

@@ -105,7 +105,7 @@ bool md_fa_cuda_chain_takes(const md_fa_target *target, int32_t field, int32_t v
     return size[target->program->index[index].dim] == value;
 }
 
-static void limit_rows(md_kn_envelope *out, const md_cg_chain *c, int64_t most)
+void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *c, int64_t most)
 {
     out->row_points_max = most;
     out->n_row_dims = 0;
@@ -135,7 +135,7 @@ void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, 
         if (!stage->store[i].per_row && is_short(c))
             out->aligned16 |= UINT32_C(1) << stage->store[i].tensor;
     out->unit = out->aligned16;
-    limit_rows(out, c, most_rows);
+    md_fa_cuda_chain_limit_rows(out, c, most_rows);
 }
 
 int64_t md_fa_cuda_chain_tiles(const md_fa_chain *sized, int32_t rows)

@@ -34,6 +34,8 @@ md_dtype md_fa_cuda_chain_type(const md_cg_chain *chain);
  * batches together have at most `most_rows` rows. */
 void md_fa_cuda_chain_envelope(md_kn_envelope *out, const md_fa_target *target, int32_t depth, int32_t width,
                                int64_t most_rows);
+/** All batches together have at most `most` rows. */
+void md_fa_cuda_chain_limit_rows(md_kn_envelope *out, const md_cg_chain *chain, int64_t most);
 /** Tiles of `rows` rows of all batches. */
 int64_t md_fa_cuda_chain_tiles(const md_fa_chain *sized, int32_t rows);
 /** Blocks of that much shared memory and so many warps on an SM: registers allow for one of 8 warps, or two. */

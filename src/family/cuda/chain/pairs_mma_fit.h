@@ -1,0 +1,27 @@
+/* Constants of the cost model of pairs_mma: rates from two shapes on an H200 (tools/judge_backward.py, 29 November
+ * 2026), the others estimates.
+ * `tools/fit pairs_mma --runs RUN` judges them by recorded times, of which none are in the tree.
+ *
+ * Families: pairs_mma
+ * Source: data/results/attention.md */
+#ifndef MD_FAMILY_CUDA_CHAIN_PAIRS_MMA_FIT_H
+#define MD_FAMILY_CUDA_CHAIN_PAIRS_MMA_FIT_H
+
+#include "family/fit.h"
+
+/* The tensor cores' rate, as a multiple of the peak of f32; the part of it that eight warps with two tiles of lines
+ * reach, what is left with one tile, and lines that a step takes the time of besides. */
+MD_FIT(TENSOR, 16)
+MD_FIT(RATE, 0.32)
+MD_FIT(ONE_ROW_TILE, 0.75)
+MD_FIT(STEP_LINES, 16)
+
+/* us: of a launch, of a tile. */
+MD_FIT(START_US, 3)
+MD_FIT(TILE_US, 4)
+
+/* us of an operation, and of an exponential, of each pair, beside the products. */
+MD_FIT(OP_US, 2e-6)
+MD_FIT(EXP_US, 8e-6)
+
+#endif
