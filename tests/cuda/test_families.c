@@ -1,8 +1,8 @@
-/* One configuration, picked by MD_TEST_SEED, of every family with every formula that it serves, on ragged shapes:
- * short enough to be run under compute-sanitizer (tools/gpu sanitize). Whether every family has a formula is checked
- * without a GPU, too. MD_TEST_DEVICE names another device,
- * MD_TEST_EFFORT more configurations, MD_TEST_FAMILY one family, MD_TEST_FORMULA one formula by number;
- * `test_families count` says how many there are. */
+/* One configuration, picked by MD_TEST_SEED, of every family with every formula that it serves, on ragged shapes: short
+ * enough to be run under compute-sanitizer (tools/gpu sanitize). Whether every family has a formula is checked without
+ * a GPU, too. MD_TEST_DEVICE names another device, MD_TEST_EFFORT more configurations, MD_TEST_FAMILY one family,
+ * MD_TEST_WITHOUT families to leave out, MD_TEST_FORMULA one formula by number; `test_families count` says how many
+ * there are. */
 #include "device/suite_call.h"
 
 #include "support/check.h"
@@ -88,8 +88,8 @@ static void sizes_of(int64_t size[MD_FX_MAX_DIMS], const ragged *r, int k)
 static void check_family(suite *s, suite_formula *f, const md_st_program *program, const md_fa_family *family,
                          uint64_t *seed)
 {
-    const char *only = getenv("MD_TEST_FAMILY");
-    if (only && strcmp(only, family->name) != 0)
+    const char *only = getenv("MD_TEST_FAMILY"), *without = getenv("MD_TEST_WITHOUT");
+    if ((only && strcmp(only, family->name) != 0) || (without && strstr(without, family->name)))
         return;
     for (int32_t stage = 0; stage < program->n_stages; stage++)
         (void)suite_check_random(s, f, program, stage, family, seed);
