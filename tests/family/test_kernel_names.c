@@ -86,6 +86,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "chain_split", attention, "chain_bf16"},
     {MD_DEV_CUDA, "chain_dot", decode, "chain_bf16"},
     {MD_DEV_CUDA, "chain_mma", sigmoids, "chain_bf16"},
+    {MD_DEV_CUDA, "pairs_wgmma", gradient, "pairs_bf16"},
     {MD_DEV_CUDA, "pairs_mma", gradient, "pairs_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},
 };

@@ -24,9 +24,10 @@ import subprocess
 import sys
 import tempfile
 
-FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot", "pairs_mma")
+FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot", "pairs_wgmma", "pairs_mma")
 CAPABILITIES = ("90", "80", "100")
-ABSENT = (("chain_wgmma", "80"), ("chain_wgmma", "100"), ("chain_mma", "90"))  # where the other one is
+ABSENT = (("chain_wgmma", "80"), ("chain_wgmma", "100"), ("chain_mma", "90"),
+          ("pairs_wgmma", "80"), ("pairs_wgmma", "100"))  # where the other one is
 
 
 def disassemblers():
@@ -149,7 +150,19 @@ def pairs(code, config):
             yield "no copy before the products"
 
 
-CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot, pairs_mma=pairs)
+def pairs_wgmma(code, config):
+    """Weights of a block are computed beside the products of those before them."""
+    found = [b for b in loops(code) if count(b, "HGMMA") > 2 and not stores(b)]
+    for body in found:
+        products, powers = places(body, "HGMMA"), places(body, "MUFU.EX2")
+        if powers and not any(products[0] < i < products[-1] for i in powers):
+            yield "no power between products"
+    if not found:
+        yield "no loop with products"
+
+
+CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot, pairs_mma=pairs,
+              pairs_wgmma=pairs_wgmma)
 
 
 def complaints(tool, path):

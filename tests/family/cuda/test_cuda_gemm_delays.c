@@ -215,6 +215,16 @@ static const delayed list[] = {
       "chain_dot/depth64_width64_rows4_keys4_warps4_meet4_fill1_length0",
       "chain_dot/depth64_width64_rows4_keys8_warps8_meet0_fill1_length512"},
      .stage = 3},
+    {"let P:bf16[b,i,j] = where(j <= i, exp(sum[d](Q:bf16[b,i,d] * K:bf16[b,j,d]) * 0.06 - L:f32[b,i]), 0); let "
+     "T:bf16[b,i,j] = P[b,i,j] * (sum[e](G:bf16[b,i,e] * V:bf16[b,j,e]) - w:f32[b,i]); A:bf16[b,i,d] = sum[j](T[b,i,j] "
+     "* K[b,j,d]); B:bf16[b,j,d] = sum[i](T[b,i,j] * Q[b,i,d]); C:bf16[b,j,e] = sum[i](P[b,i,j] * G[b,i,e])",
+     MD_F32,
+     {{1, 300, 300, 64, 64}, {2, 201, 201, 64, 64}, {1, 129, 401, 64, 64}},
+     {"pairs_wgmma/depth64_width64_block64_stages2", "pairs_wgmma/depth64_width64_block32_stages4",
+      "pairs_wgmma/depth64_width64_block64_stages3_joint1",
+      "pairs_mma/depth64_width64_warps4_row_tiles1_block32_stages2",
+      "pairs_mma/depth64_width64_warps8_row_tiles2_block16_stages3"},
+     .stage = 5},
 };
 
 static bool takes_tf32(const delayed *d)
@@ -322,7 +332,7 @@ static void test_compiles(void **state)
     now.is_wrong = false;
     print_message("%d variants compiled, %d texts with delays, %d with mistakes\n", n, now.n_texts, now.n_wrong);
     assert_int_equal(n_failed, 0);
-    assert_int_equal(now.n_texts, n);
+    assert_true(now.n_texts >= n); /* some have several launches */
     assert_true(now.n_wrong == MOST_VARIANTS || !is_chosen(0));
 }
 

@@ -40,7 +40,7 @@ static const cuda_run list[] = {
      "w:f32[h,i]) * 0.06; A:f16[i,h,d] = sum[j](T[h,i,j] * K[j,h,d]); B:f16[j,h,d] = sum[i](T[h,i,j] * Q[i,h,d]); "
      "C:f16[j,h,e] = sum[i](P[h,i,j] * G[i,h,e])",
      MD_F32,
-     {{2, 0, 0, 130, 64, 64}, {1, 0, 0, 65, 128, 128}, {3, 0, 0, 7, 16, 32}, {2, 0, 0, 200, 64, 64}}},
+     {{2, 130, 130, 64, 64}, {1, 65, 65, 128, 128}, {3, 7, 9, 16, 32}, {2, 200, 200, 64, 64}}},
     /* heads that share keys */
     {"let P:bf16[b,h,r,i,j] = where(j <= i, exp(sum[d](Q:bf16[b,h,r,i,d] * K:bf16[b,h,j,d]) * 0.06 - L:f32[b,h,r,i]), "
      "0); let T:bf16[b,h,r,i,j] = P[b,h,r,i,j] * (sum[e](G:bf16[b,h,r,i,e] * V:bf16[b,h,j,e]) - w:f32[b,h,r,i]); "

@@ -159,31 +159,6 @@ static void print_copy(md_strbuf *out, const char *name, int32_t map, int32_t n_
                      name, load[n_axes], map, coordinates->size ? md_strbuf_text(coordinates) : "");
 }
 
-/* The instruction for a block's scores, both operands from shared memory; or with the left one in registers. */
-static void print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, bool is_scores)
-{
-    const int32_t n = columns / 2;
-    md_strbuf_printf(out, "static __device__ __forceinline__ void %s(float (&d)[%" PRId32 "], ", name, n);
-    md_strbuf_add(out, is_scores ? "unsigned long long a, unsigned long long b, int keep)\n{\nasm volatile(\"{\\n.reg "
-                                   ".pred p;\\nsetp.ne.b32 p, "
-                                 : "const unsigned *a, unsigned long long b)\n{\nasm volatile(\"");
-    if (is_scores)
-        md_strbuf_printf(out, "%%%" PRId32 ", 0;\\n", n + 2);
-    md_strbuf_printf(out, "wgmma.mma_async.sync.aligned.m64n%" PRId32 "k16.f32.%s.%s {", columns, type, type);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    if (is_scores)
-        md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", p, 1, 1, 0, 0;\\n}\"\n: ", n, n + 1);
-    else
-        md_strbuf_printf(
-            out, "}, {%%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 "}, %%%" PRId32 ", 1, 1, 1, 1;\"\n: ", n,
-            n + 1, n + 2, n + 3, n + 4);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
-    md_strbuf_add(out, is_scores ? "\n: \"l\"(a), \"l\"(b), \"r\"(keep));\n}\n"
-                                 : "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
-}
-
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_chain c;
@@ -203,8 +178,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         print_copy(&text, i ? "values" : "keys", i, map[i].n_axes, &coordinates[i]);
         md_strbuf_finish(&coordinates[i]);
     }
-    print_wgmma(&text, "md_scores", type, s.keys, true);
-    print_wgmma(&text, "md_values", type, s.width, false);
+    md_fa_cuda_print_wgmma(&text, "md_scores", type, s.keys, MD_FA_WGMMA_SCORES);
+    md_fa_cuda_print_wgmma(&text, "md_values", type, s.width, MD_FA_WGMMA_VALUES);
     md_fa_chain_print_defines(&defines, &spec);
     spec.text.n_maps = 2;
     spec.text.map = map;

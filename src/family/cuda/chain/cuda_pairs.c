@@ -18,6 +18,11 @@ static md_dtype type_of(const md_cg_chain *c, int32_t operand)
     return c->program->formula->tensor[pairs_of(c)->operand[operand].load->id].dtype;
 }
 
+md_dtype md_fa_cuda_pairs_type(const md_cg_chain *c)
+{
+    return type_of(c, 0);
+}
+
 /* Lines lie along the tensor's last axis. */
 static bool is_line(const md_st_pair_operand *o)
 {
@@ -133,21 +138,33 @@ static bool is_short(const md_cg_chain *c)
     return true;
 }
 
-md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, md_strbuf *defines)
+/* What all launches print. */
+static void print_types(md_strbuf *defines, const md_cg_chain *c)
 {
-    md_cg_chain c;
-    *out = (md_kn_source){.n_launches = 1};
-    if (!md_fa_cuda_pairs_of(&c, target)) {
-        md_strbuf_finish(defines);
-        return md_fail(MD_INTERNAL, "not such pairs");
-    }
-    const char *type = md_dtype_name(type_of(&c, 0));
+    const char *type = md_dtype_name(type_of(c, 0));
     md_strbuf_printf(defines,
                      "#define MD_VL 2\n#define MD_USE_%s 1\n#define MD_MMA_TYPE %s\n#define md_pairs_pack md_pack_%s\n"
                      "#define md_pairs_short md_round_%s_sf\n%s",
                      type[0] == 'b' ? "BF16" : "F16", type, type, type,
-                     is_short(&c) ? "#define MD_SHORT_RESULTS 1\n" : "");
-    const md_status status = md_fa_chain_emit(&out->launch[0], target, NULL, 0, source, defines);
+                     is_short(c) ? "#define MD_SHORT_RESULTS 1\n" : "");
+}
+
+md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, int32_t n_launches,
+                                md_strbuf *defines)
+{
+    static const md_kn_param workspace = {.kind = MD_KN_WORKSPACE};
+    md_cg_chain c;
+    md_status status = md_fa_cuda_pairs_of(&c, target) ? MD_OK : md_fail(MD_INTERNAL, "not such pairs");
+    *out = (md_kn_source){.n_launches = n_launches};
+    for (int32_t i = 0; i < n_launches && status == MD_OK; i++) {
+        md_strbuf all = {0};
+        md_strbuf_add(&all, md_strbuf_text(defines));
+        print_types(&all, &c);
+        md_strbuf_printf(&all, "#define MD_PHASE %d\n", n_launches > 1 ? (int)i + 1 : 2);
+        status = defines->failed ? md_fail_memory()
+                                 : md_fa_chain_emit(&out->launch[i], target, &workspace, n_launches > 1, source, &all);
+    }
+    md_strbuf_finish(defines);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;

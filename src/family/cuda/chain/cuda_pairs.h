@@ -24,9 +24,13 @@ typedef struct md_fa_pair_part {
     int32_t terms; /* of a pair: multiplications */
 } md_fa_pair_part;
 
+/** The type of all operands. */
+md_dtype md_fa_cuda_pairs_type(const md_cg_chain *pairs);
 md_fa_pair_part md_fa_cuda_pairs_part(const md_cg_chain *pairs, int32_t sum, int32_t depth, int32_t width);
 
-/** Prints a launch; `defines` is freed here. */
-md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, md_strbuf *defines);
+/** Prints launches of one template: MD_PHASE is the number of each, from 1, or 2 where there is one. Several have the
+ * workspace as parameter. `defines` is freed here. */
+md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, int32_t n_launches,
+                                md_strbuf *defines);
 
 #endif

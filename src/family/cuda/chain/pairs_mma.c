@@ -120,7 +120,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     const md_fa_define define[] = {{"DEPTH", s.depth}, {"WIDTH", s.width},         {"BLOCK", s.block},
                                    {"WARPS", s.warps}, {"ROW_TILES", s.row_tiles}, {"STAGES", s.stages}};
     md_fa_print_defines(&defines, define, MD_COUNT(define));
-    return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_mma.cu", &defines);
+    return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_mma.cu", 1, &defines);
 }
 
 /* Tiles of results towards rows, and towards keys. */
@@ -170,7 +170,7 @@ static double sum_us(double *longest, const md_fa_target *target, const shape *s
     const double pairs = (double)s->own * s->block, n_sums = sized->c.c->pairs->n_sums;
     const double weights = (sized->ops * OP_US + sized->transcendental * EXP_US) / n_sums;
     const double step_us = pairs * (2.0 * part.terms / (gflops * 1e3 * TENSOR / sms * rate) + weights);
-    *longest = fmax(*longest, fmin(others, others * sqrt(sized->part)) / s->block * step_us * resident + TILE_US);
+    *longest = fmax(*longest, others * fmin(1, 2 * sized->part) / s->block * step_us * resident + TILE_US);
     return tiles * (steps * step_us + TILE_US / resident);
 }
 
@@ -189,7 +189,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     int64_t tiles[2];
     count_tiles(tiles, &s, &sized);
     const double blocks = (double)(tiles[0] + tiles[1]) * (double)sized.batches;
-    out->serial_us = START_US + fmax(us / sms + 0.5 * longest, longest);
+    out->serial_us = START_US + fmax(us / sms + LAST_PART * longest, longest);
     out->parallel = fmin(fmax(blocks, 1), sms);
     out->memory_bytes = sized.bytes;
     out->memory_rate = fmin(1, blocks / sms + 0.05);

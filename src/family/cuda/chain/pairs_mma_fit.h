@@ -1,9 +1,9 @@
-/* Constants of the cost model of pairs_mma: rates from two shapes on an H200 (tools/judge_backward.py, 29 November
- * 2026), the others estimates.
+/* Constants of the cost model of pairs_mma: rates from three shapes on an H200 (data/results/attention.md), the
+ * others estimates.
  * `tools/fit pairs_mma --runs RUN` judges them by recorded times, of which none are in the tree.
  *
  * Families: pairs_mma
- * Source: data/results/attention.md */
+ * Source: tools/judge_backward.py, 29 November 2026 */
 #ifndef MD_FAMILY_CUDA_CHAIN_PAIRS_MMA_FIT_H
 #define MD_FAMILY_CUDA_CHAIN_PAIRS_MMA_FIT_H
 
@@ -12,13 +12,14 @@
 /* The tensor cores' rate, as a multiple of the peak of f32; the part of it that eight warps with two tiles of lines
  * reach, what is left with one tile, and lines that a step takes the time of besides. */
 MD_FIT(TENSOR, 16)
-MD_FIT(RATE, 0.32)
+MD_FIT(RATE, 0.33)
 MD_FIT(ONE_ROW_TILE, 0.75)
 MD_FIT(STEP_LINES, 16)
 
-/* us: of a launch, of a tile. */
+/* us: of a launch, of a tile; the part of the longest tile's time for which some SMs have no work at the end. */
 MD_FIT(START_US, 3)
 MD_FIT(TILE_US, 4)
+MD_FIT(LAST_PART, 0.74)
 
 /* us of an operation, and of an exponential, of each pair, beside the products. */
 MD_FIT(OP_US, 2e-6)
