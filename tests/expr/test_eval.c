@@ -1,5 +1,6 @@
 /* The reference evaluator beyond single values: cost, memory, places, precision. Values are in test_conformance. */
 #include "base/dtype.h"
+#include "expr/catalogue.h"
 #include "expr/eval/eval.h"
 #include "support/check.h"
 #include "support/fault.h"
@@ -288,6 +289,70 @@ static void test_comparisons_of_signs(void **state)
     }
 }
 
+/* ---- The gradient of attention against differences */
+
+typedef struct attention {
+    md_tensor q, k, v, y, l, dy;
+} attention;
+
+static void run_op(const char *name, md_dtype dtype, const md_tensor *const *tensor, int32_t n)
+{
+    md_fx_formula *f = NULL;
+    md_fx_binding b;
+    md_fx_fault fault = {0};
+    md_arg arg[9];
+    for (int32_t i = 0; i < n; i++)
+        arg[i] = md_t((md_tensor *)(uintptr_t)tensor[i]);
+    assert_ok(md_fx_formula_create(&f, md_catalogue_find(name)->formula, &(md_fx_options){.dtype = dtype}));
+    assert_ok(md_fx_bind(&b, f, arg, n));
+    assert_ok(md_fx_evaluate(f, &b, &fault));
+    md_fx_formula_destroy(&f);
+}
+
+/* The sum of the results times dY. */
+static double loss_of(const attention *a, int64_t n)
+{
+    run_op("attention_lse", MD_F64, (const md_tensor *const[]){&a->q, &a->k, &a->y, &a->v, &a->l}, 5);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += ((const double *)a->y.data)[i] * ((const double *)a->dy.data)[i];
+    return sum;
+}
+
+static void check_differences(const attention *a, const md_tensor *x, const md_tensor *dx, int64_t n, int64_t n_y)
+{
+    const double step = 1e-4;
+    double *at = x->data;
+    for (int64_t i = 0; i < n; i++) {
+        const double value = at[i];
+        at[i] = value + step;
+        const double above = loss_of(a, n_y);
+        at[i] = value - step;
+        const double below = loss_of(a, n_y), want = (above - below) / (2 * step), got = ((const double *)dx->data)[i];
+        at[i] = value;
+        if (!(fabs(got - want) < 1e-6 + 1e-5 * fabs(want))) /* L has 24 bits */
+            fail_msg("element %d: %.9g, by differences %.9g", (int)i, got, want);
+    }
+}
+
+static void test_gradient_of_attention(void **state)
+{
+    const int64_t rows[] = {1, 2, 3, 2}, keys[] = {1, 2, 5, 2}, values[] = {1, 2, 5, 3}, results[] = {1, 2, 3, 3};
+    (void)state;
+    attention a = {make(MD_F64, 4, rows, 5),    make(MD_F64, 4, keys, 6), make(MD_F64, 4, values, 7),
+                   make(MD_F64, 4, results, 0), make(MD_F32, 3, rows, 0), make(MD_F64, 4, results, 8)};
+    md_tensor dq = make(MD_F64, 4, rows, 0), dk = make(MD_F64, 4, keys, 0), dv = make(MD_F64, 4, values, 0);
+    (void)loss_of(&a, 18);
+    run_op("attention_backward", MD_F64, (const md_tensor *const[]){&a.q, &a.k, &a.l, &a.dy, &a.y, &a.v, &dq, &dk, &dv},
+           9);
+    check_differences(&a, &a.q, &dq, 12, 18);
+    check_differences(&a, &a.k, &dk, 20, 18);
+    check_differences(&a, &a.v, &dv, 30, 18);
+    md_tensor *const all[] = {&a.q, &a.k, &a.v, &a.y, &a.l, &a.dy, &dq, &dk, &dv};
+    for (int i = 0; i < MD_COUNT(all); i++)
+        free(all[i]->data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_lines_of_scans),
         cmocka_unit_test(test_comparisons_of_signs),
+        cmocka_unit_test(test_gradient_of_attention),
     };
     return cmocka_run_group_tests_name("eval", tests, NULL, NULL);
 }
