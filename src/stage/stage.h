@@ -209,6 +209,10 @@ typedef struct md_st_chain_sizes {
     int64_t batches, rows, keys, depth, columns;
 } md_st_chain_sizes;
 void md_st_chain_measure(md_st_chain_sizes *out, const md_st_program *program, int32_t stage, const int64_t *size);
+enum { MD_ST_MAX_LENGTHS = 3 * MD_MAX_RANK + MD_ST_MAX_PAIR_OPERANDS + MD_ST_MAX_PAIR_SUMS };
+/** The indices along the lines of a chain's operands and results: depth and columns, of pairs those of all operands and
+ * sums. Returns how many; some may be there twice. */
+int32_t md_st_chain_lengths(int32_t out[MD_ST_MAX_LENGTHS], const md_st_chain *chain);
 /** The part of all pairs of rows and keys that the bounds leave, as far as sizes tell: 1 where there are none. */
 double md_st_chain_part(const md_st_program *program, int32_t stage, const int64_t *size);
 

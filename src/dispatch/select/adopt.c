@@ -95,16 +95,15 @@ static uint64_t id_of(const md_fa_target *target, const md_kn_shape *shape)
 {
     const md_st_program *program = target->program;
     const md_st_stage *stage = md_fa_stage(target);
-    const md_st_chain *c = stage->chain;
+    int32_t index[MD_ST_MAX_LENGTHS];
+    const int32_t n_lengths = md_st_chain_lengths(index, stage->chain);
     uint32_t own = 0; /* strides of the parts' temporaries do not matter */
     for (int32_t i = 0; i < stage->n_tensors; i++)
         own |= UINT32_C(1) << stage->tensor[i];
-    int64_t word[3 + 2 * MD_MAX_RANK] = {target->stage, shape->unit & own, shape->aligned16 & own};
+    int64_t word[3 + MD_ST_MAX_LENGTHS] = {target->stage, shape->unit & own, shape->aligned16 & own};
     int32_t n = 3;
-    for (int32_t i = 0; i < c->n_depth; i++)
-        word[n++] = shape->size[program->index[c->depth[i]].dim];
-    for (int32_t i = 0; i < c->n_columns; i++)
-        word[n++] = shape->size[program->index[c->columns[i]].dim];
+    for (int32_t i = 0; i < n_lengths; i++)
+        word[n++] = shape->size[program->index[index[i]].dim];
     return md_hash64(word, (size_t)n * sizeof *word);
 }
 

@@ -168,11 +168,10 @@ static void set_size(md_tn_point *p, const md_fa_target *target, int32_t index, 
 
 static void set_lengths(md_tn_point *p, const md_fa_target *target, const int64_t *size)
 {
-    const md_st_chain *c = md_fa_stage(target)->chain;
-    for (int32_t i = 0; i < c->n_depth; i++)
-        set_size(p, target, c->depth[i], size[target->program->index[c->depth[i]].dim]);
-    for (int32_t i = 0; i < c->n_columns; i++)
-        set_size(p, target, c->columns[i], size[target->program->index[c->columns[i]].dim]);
+    int32_t index[MD_ST_MAX_LENGTHS];
+    const int32_t n = md_st_chain_lengths(index, md_fa_stage(target)->chain);
+    for (int32_t i = 0; i < n; i++)
+        set_size(p, target, index[i], size[target->program->index[index[i]].dim]);
 }
 
 static void chain_sizes(md_tn_point *p, const md_fa_target *target, const md_ds_space *space, const int64_t at[3])
@@ -214,11 +213,11 @@ bool md_ds_is_length(const md_fa_target *target, int32_t dim)
 {
     const md_st_program *program = target->program;
     const md_st_stage *stage = md_fa_stage(target);
+    int32_t index[MD_ST_MAX_LENGTHS];
+    const int32_t n = stage->kind == MD_ST_CHAIN ? md_st_chain_lengths(index, stage->chain) : 0;
     bool is = false;
-    for (int32_t i = 0; stage->kind == MD_ST_CHAIN && i < stage->chain->n_depth; i++)
-        is |= program->index[stage->chain->depth[i]].dim == dim;
-    for (int32_t i = 0; stage->kind == MD_ST_CHAIN && i < stage->chain->n_columns; i++)
-        is |= program->index[stage->chain->columns[i]].dim == dim;
+    for (int32_t i = 0; i < n; i++)
+        is |= program->index[index[i]].dim == dim;
     return is;
 }
 

@@ -14,6 +14,12 @@ static const char causal[] =
     "let S[b,h,i,j] = where(j <= i + size(j) - size(i), sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d]) * 0.0884, "
     "-inf);" WEIGHTS "Y:bf16[b,h,i,d] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,d])";
 
+static const char gradient[] =
+    "let P:bf16[b,h,i,j] = where(j <= i, exp(sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d]) * 0.0884 - L:f32[b,h,i]), 0);"
+    "let T:bf16[b,h,i,j] = P[b,h,i,j] * (sum[e](G:bf16[b,h,i,e] * V:bf16[b,h,j,e]) - w:f32[b,h,i]) * 0.0884;"
+    "A:bf16[b,h,i,d] = sum[j](T[b,h,i,j] * K[b,h,j,d]); B:bf16[b,h,j,d] = sum[i](T[b,h,i,j] * Q[b,h,i,d]);"
+    "C:bf16[b,h,j,e] = sum[i](P[b,h,i,j] * G[b,h,i,e])";
+
 static md_ds_op *op_chosen(const char *formula, const char *sizes, md_numeric numeric, md_select select)
 {
     md_ds_op *op = NULL;
@@ -41,7 +47,7 @@ static void bind_at(md_ds_bound *out, const md_ds_op *op, const int64_t size[5],
     const md_fx_formula *f = op->formula;
     memset(out, 0, sizeof *out);
     for (int32_t d = 0; d < f->n_dims; d++) {
-        const char *at = f->dim[d].name[1] ? NULL : strchr(names, f->dim[d].name[0]);
+        const char name = f->dim[d].name[0], *at = f->dim[d].name[1] ? NULL : strchr(names, name == 'e' ? 'd' : name);
         out->binding.size[d] = at ? size[at - names] : size[1] / 4; /* K and V have a head for four */
     }
     for (int32_t t = 0; t < f->n_tensors; t++) {
@@ -177,6 +183,26 @@ static void usual_lengths_are_there(void **state)
     assert_int_equal(any->count.waits + literal->count.waits, 0);
     md_ds_op_destroy(&any);
     md_ds_op_destroy(&literal);
+}
+
+/* The gradient of attention: lines of two lengths, both of which choose the kernel. */
+static void gradients_have_kernels(void **state)
+{
+    static const int64_t at[][5] = {
+        {1, 32, 1024, 1024, 128}, {1, 32, 4000, 4000, 128}, {2, 32, 700, 3000, 64}, {4, 32, 500, 500, 96}};
+    (void)state;
+    md_ds_op *op = op_with(gradient, NULL, MD_NUMERIC_FAST);
+    for (int32_t i = 0; i < MD_COUNT(at); i++) {
+        char word[32];
+        snprintf(word, sizeof word, "depth%d_width%d_", (int)at[i][4], (int)at[i][4]);
+        (void)served_by(op, at[i], 0);
+        md_ds_op_wait(op);
+        if (!strstr(served_by(op, at[i], 0), word))
+            fail_msg("%d keys of %d: %s", (int)at[i][3], (int)at[i][4], served_by(op, at[i], 0));
+    }
+    assert_int_equal(op->count.adopted, 1); /* 96 */
+    assert_int_equal(op->count.waits, 0);
+    md_ds_op_destroy(&op);
 }
 
 /* Operands that no kernel takes, an odd length or rows at no boundary, are tried once, and the parts serve. */
@@ -382,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_new_length_waits_for_nothing_and_gets_kernels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts_of_grouped_heads_are_products, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gradients_have_kernels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(usual_lengths_are_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_no_kernel_takes_is_asked_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(numeric_policies_choose_once, set_up, tear_down),
