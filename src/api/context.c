@@ -191,11 +191,13 @@ static md_status open_context(md_context *c, const md_context_options *o)
     c->runtime.samples = c->stats.path != NULL;
     c->runtime.n_indices = c->env.stats_indices;
     set_memory(c, o);
+    md_api_calibrate(c);
     return md_api_watch_stats(c);
 }
 
 static void close_context(md_context *c)
 {
+    md_api_end_calibration(c);
     if (c->builder)
         md_bd_listen(c->builder, NULL, NULL);
     md_ds_runtime_finish(&c->runtime);

@@ -3,9 +3,11 @@
 #define MD_API_CONTEXT_H
 
 #include "base/env.h"
+#include "base/json.h"
 #include "dispatch/call/call.h"
 #include "dispatch/pool/fill.h"
 #include "stats/rows.h"
+#include "tune/calibrate/calibrate.h"
 #include "tune/search/search.h"
 #include "tune/stored/stored.h"
 
@@ -40,6 +42,12 @@ struct md_context {
         int32_t number;
         pid_t owner; /* the process that made the context */
     } stats;
+    struct {
+        bool is_on;
+        _Atomic int32_t is_running, is_closing;
+        md_tn_calibration found; /* by an earlier process; n 0: nothing */
+        md_dev_factors factors; /* that hold in this one */
+    } calibration;
     const char *hints_source; /* for messages: "option hints", "MD_HINTS" or "default hints" */
     int64_t max_shapes;
     pthread_mutex_t lock_of_ops; /* guards `retired`; taken before the runtime's lock of ops */
@@ -63,6 +71,13 @@ md_status md_api_open_store(md_context *c, const md_context_options *o);
 md_status md_api_open_wisdom(md_context *c);
 /** Sets the rates of a host device, if no bundle did: those of the store, else measured now and kept there. */
 void md_api_set_rates(md_context *c);
+/** Takes over what an earlier process found by calibrating; else lets it be found in the background (MD_CALIBRATE). The
+ * builder and the store are there, and no op is. */
+void md_api_calibrate(md_context *c);
+/** Ends what runs in the background. Before the builder is destroyed. */
+void md_api_end_calibration(md_context *c);
+/** Says in md_info what was found. */
+void md_api_add_calibration(json_t *j, const md_context *c);
 /** Takes the facts that kernels of the bundles were made for: of those that can run on this device, the ones nearest to
  * its own. `device`: the name that was asked for. */
 md_status md_api_assume(md_context *c, const char *device);

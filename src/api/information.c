@@ -135,6 +135,8 @@ static json_t *info_json(md_context *context)
         if (context)
             add_library(j, &context->dev->facts);
         if (context)
+            md_api_add_calibration(j, context);
+        if (context)
             add_cold_bytes(j, context->dev);
         if (context)
             json_object_set_new(j, "store", md_json_text(md_store_path(context)));

@@ -79,6 +79,12 @@ static const variable variables[] = {
      "are called often, in moments without calls, however long they take, and may go on with other last bits; default: "
      "where MD_SELECT is not set, kernels of at most 30 us are timed so, and a pick changes once, to equal bits",
      WORD, AT(idle_tune), MD_IDLE_TUNE_OFF, 0},
+    {"MD_CALIBRATE", "off|on|wait",
+     "on: a few kernels are timed in the background, once a machine, and later processes multiply the cost model's "
+     "times of families by what they are off; wait: creating the first context waits for that, two seconds at most; "
+     "off: no factors; default: on for the host device, off for GPUs, with MD_RATES and where bits must be "
+     "deterministic",
+     WORD, AT(calibrate), MD_CALIBRATE_OFF, 0},
     {"MD_AGREE", "0 or 1",
      "1: the kernel of a shape that was met changes only when ranks agree (md_agree): what is measured meanwhile is "
      "recorded; default 0",

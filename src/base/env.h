@@ -11,6 +11,8 @@ typedef enum md_stats_signal { MD_STATS_SIGNAL_HUP = 1, MD_STATS_SIGNAL_USR1, MD
 
 typedef enum md_env_idle_tune { MD_IDLE_TUNE_OFF = 1, MD_IDLE_TUNE_ON } md_env_idle_tune;
 
+typedef enum md_env_calibrate { MD_CALIBRATE_OFF = 1, MD_CALIBRATE_ON, MD_CALIBRATE_WAIT } md_env_calibrate;
+
 typedef enum md_env_cpu { MD_ENV_X86_64 = 1, MD_ENV_AVX2, MD_ENV_AVX512 } md_env_cpu;
 
 enum { MD_ENV_RATES = 5 };
@@ -42,6 +44,7 @@ typedef struct md_env {
     int32_t verify;
     int32_t sync;
     md_env_idle_tune idle_tune; /* 0 if unset */
+    md_env_calibrate calibrate; /* 0 if unset */
     int32_t agree;
     int32_t runtime_launch;
     int32_t stats_indices;

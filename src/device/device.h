@@ -21,6 +21,15 @@ enum {
     MD_DEV_LIBRARY_DEPTH = 512
 };
 
+/* By what the model's times of some families are off on a device (tune/calibrate). The device knows no families: they
+ * are addresses to it. */
+enum { MD_DEV_MOST_FACTORS = 48 };
+typedef struct md_dev_factors {
+    int32_t n;
+    const void *family[MD_DEV_MOST_FACTORS];
+    double factor[MD_DEV_MOST_FACTORS]; /* > 0 */
+} md_dev_factors;
+
 /* What models and families ask of a device. Rates are measured when the device is opened (a few ms) and rounded to
  * quarter octaves; a store keeps them for later processes. */
 typedef struct md_dev_facts {
@@ -41,6 +50,7 @@ typedef struct md_dev_facts {
      */
     double library_us[MD_DEV_LIBRARY_SHAPES];
     double rates_spread; /* host: 0.1: of some rate the second best try took 10% longer than the best */
+    const md_dev_factors *factors; /* NULL: none. The same as long as there are ops */
     bool can_compile;
     bool has_blas; /* host: built with CBLAS; cuda: cuBLASLt was found */
     /* ---- cuda only; 0 elsewhere */

@@ -15,6 +15,7 @@
 
 typedef struct candidate {
     const char *name, *unfit;
+    double factor; /* of the family's times, by calibration; 1: none */
     double us, distance; /* octaves to the nearest of its hints; -1: it has none */
     char hint[MD_DS_LABEL]; /* label of the nearest hint; or why the variant is in the pool */
     uint64_t hints; /* the hints in whose lists it is */
@@ -37,6 +38,7 @@ static candidate examine(const view *v, int32_t stage, int32_t i, double us)
                    .unfit = md_ds_reject_reason(pool, i, v->shape),
                    .distance = -1.0,
                    .us = us,
+                   .factor = md_tn_factor_of(pool->target.facts, pool->variant[i]->family),
                    .hints = md_ds_hints_of(pool, i)};
     if (pool->variant[i]->family->library_answer)
         c.answer = md_bd_variant_answer(pool->variant[i], v->shape);
@@ -123,10 +125,10 @@ static json_t *answer_json(const md_fa_answer *a)
 
 static json_t *candidate_json(const md_ds_op *op, const candidate *c)
 {
-    return json_pack("{s:s, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "variant", c->name, "model_us", md_json_real(c->us),
-                     "hint", c->hint, "hints", hints_json(op, c), "fits", !c->unfit, "distance",
-                     distance_json(c->distance), "unfit", md_json_text_or_null(c->unfit), "answer",
-                     answer_json(&c->answer));
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "variant", c->name, "model_us",
+                     md_json_real(c->us), "factor", md_json_real(c->factor), "hint", c->hint, "hints",
+                     hints_json(op, c), "fits", !c->unfit, "distance", distance_json(c->distance), "unfit",
+                     md_json_text_or_null(c->unfit), "answer", answer_json(&c->answer));
 }
 
 static json_t *candidates_json(const view *v, int32_t stage)

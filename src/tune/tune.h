@@ -6,7 +6,9 @@
 
 /** Time of a launch sequence by the model, in us, > 0. */
 double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features);
-/** Model time of a config at these sizes (by dim id). */
+/** What the model's times of the family are multiplied by on the device; 1 where nothing else is known. */
+double md_tn_factor_of(const md_dev_facts *facts, const md_fa_family *family);
+/** Model time of a config at these sizes (by dim id), times that factor. */
 double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                         const int64_t *size);
 

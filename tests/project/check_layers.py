@@ -45,7 +45,7 @@ FLOORS = {
     "codegen": [["codegen"], ["narrow"], ["assemble", "byte_lanes", "params", "tabled", "text"], ["expression"], ["product", "row"], ["chain"]],
     "family": [["family"], ["additions", "applies", "cost", "custom", "emit", "fit", "kernel_name", "numeric"], ["chain", "point", "product"], ["host"], ["cuda"], ["families"],
                ["names"]],
-    "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"]],
+    "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"], ["calibrate"]],
     "dispatch": [["args", "pin", "policy", "runtime", "space", "types"], ["compile", "numeric"], ["pool"], ["op"], ["bind", "merged", "registry", "select"], ["cache"], ["run"],
                  ["hybrid"], ["call"], ["create", "open"]],
     "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory"], ["lifetime", "segments"],

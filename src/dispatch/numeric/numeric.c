@@ -16,6 +16,7 @@ enum { MAX_CLASSES = 256 };
 /* Under a numeric policy results must not depend on measured rates or settings: these facts get fixed values. */
 static void fix_facts(md_dev_facts *facts)
 {
+    facts->factors = NULL;
     if (facts->kind != MD_DEV_HOST)
         return;
     facts->threads = 8;

@@ -83,10 +83,33 @@ double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features)
     return facts->kind == MD_DEV_CUDA ? gpu_us(facts, features) : host_us(facts, features);
 }
 
-double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
-                        const int64_t *size)
+double md_tn_factor_of(const md_dev_facts *facts, const md_fa_family *family)
+{
+    const md_dev_factors *f = facts->factors;
+    for (int32_t i = 0; f && i < f->n; i++)
+        if (f->family[i] == family)
+            return f->factor[i];
+    return 1.0;
+}
+
+static double predict(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                      const int64_t *size)
 {
     md_fa_features features = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
     md_fa_features_of(&features, family, target, config, size);
     return md_tn_model_us(target->facts, &features);
+}
+
+double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                        const int64_t *size)
+{
+    const double factor = md_tn_factor_of(target->facts, family), enough = target->memo ? target->memo->enough_us : 0;
+    if (factor == 1.0)
+        return predict(target, family, config, size);
+    if (target->memo)
+        target->memo->enough_us = enough / factor;
+    const double us = factor * predict(target, family, config, size);
+    if (target->memo)
+        target->memo->enough_us = enough;
+    return us;
 }

@@ -38,6 +38,9 @@ static char *key_of(const md_fa_target *target)
     if (md_tn_key(&stage, target, no_size, false) != MD_OK)
         return NULL;
     md_strbuf_printf(&key, "%s | sources %016" PRIx64, stage, md_source_identity);
+    const md_dev_factors *f = target->facts->factors;
+    for (int32_t i = 0; f && i < f->n; i++)
+        md_strbuf_printf(&key, " | %s %a", ((const md_fa_family *)f->family[i])->name, f->factor[i]);
     free(stage);
     if (key.failed)
         md_strbuf_finish(&key);

@@ -68,9 +68,14 @@ bool md_tn_stored_is_writable(const md_tn_stored *stored)
     return stored && md_sr_is_writable(stored->store);
 }
 
+bool md_tn_stored_is_own(const md_tn_stored *stored)
+{
+    return stored && stored->owner == getpid();
+}
+
 bool md_tn_stored_submit(md_tn_stored *stored, void (*run)(void *user), void *user)
 {
-    if (!stored || stored->owner != getpid())
+    if (!md_tn_stored_is_own(stored))
         return false;
     md_jobs_submit(stored->writer, run, user);
     return true;

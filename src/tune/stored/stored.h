@@ -89,6 +89,8 @@ void md_tn_stored_close(md_tn_stored **stored);
 uint64_t md_tn_stored_environment(const md_tn_stored *stored);
 /** True if something can be written, as far as is known. */
 bool md_tn_stored_is_writable(const md_tn_stored *stored);
+/** False in a child after fork, which has no thread that writes; and without a store. */
+bool md_tn_stored_is_own(const md_tn_stored *stored);
 /** Runs a job on the thread that writes. False, and nothing is run, in a child after fork. */
 bool md_tn_stored_submit(md_tn_stored *stored, void (*run)(void *user), void *user);
 /** All that the user's and the systems' stores have for a key. What cannot be read is named in the log and removed. */
