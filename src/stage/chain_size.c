@@ -34,19 +34,26 @@ int32_t md_st_chain_lengths(int32_t out[MD_ST_MAX_LENGTHS], const md_st_chain *c
     return n;
 }
 
-/* The bound where all row indices are this far along; false where sizes do not tell it. */
-static bool bound_at(double *out, const md_st_program *p, const md_st_bound *b, const int64_t *size, double place)
+/* A bound along the rows: `at` the first of them, and how far it moves to behind the last. */
+typedef struct slope {
+    bool is_end;
+    double at, by;
+} slope;
+
+/* False where sizes do not tell it. */
+static bool slope_of(slope *out, const md_st_program *p, const md_st_bound *b, const int64_t *size)
 {
-    *out = 0;
+    *out = (slope){b->is_end, 0, 0};
     for (int32_t i = 0; i < b->n; i++) {
         const md_fx_node *t = b->term[i].term;
+        const double coef = (double)b->term[i].coef;
         int64_t value = 1;
         if (t && t->kind == MD_FX_INDEX)
-            *out += (double)b->term[i].coef * place * (double)(md_st_size(p, t->id, size) - 1);
+            out->by += coef * (double)(md_st_size(p, t->id, size) - 1);
         else if (t && !md_fx_value_of_sizes(&value, size, t))
             return false;
         else
-            *out += (double)b->term[i].coef * (double)value;
+            out->at += coef * (double)value;
     }
     return true;
 }
@@ -56,18 +63,21 @@ double md_st_chain_part(const md_st_program *program, int32_t stage, const int64
     enum { PLACES = 9 };
     const md_st_chain *c = program->stage[stage].chain;
     const double keys = (double)md_st_size(program, program->stage[stage].axis, size);
+    slope bound[MD_ST_MAX_GUARDS];
+    int32_t n = 0;
     double sum = 0;
-    for (int32_t k = 0; k < PLACES && c->n_bounds > 0; k++) {
-        double begin = 0, end = keys, limit = 0;
-        for (int32_t i = 0; i < c->n_bounds; i++) {
-            if (!bound_at(&limit, program, &c->bound[i], size, (k + 0.5) / PLACES))
-                continue;
-            if (c->bound[i].is_end)
+    for (int32_t i = 0; i < c->n_bounds; i++)
+        n += slope_of(&bound[n], program, &c->bound[i], size);
+    for (int32_t k = 0; k < PLACES && n > 0; k++) {
+        double begin = 0, end = keys;
+        for (int32_t i = 0; i < n; i++) {
+            const double limit = bound[i].at + bound[i].by * ((k + 0.5) / PLACES);
+            if (bound[i].is_end)
                 end = fmin(end, limit);
             else
                 begin = fmax(begin, limit);
         }
         sum += fmax(end - begin, 0) / PLACES;
     }
-    return c->n_bounds == 0 || keys <= 0 ? 1 : fmin(1, sum / keys);
+    return n == 0 || keys <= 0 ? 1 : fmin(1, sum / keys);
 }

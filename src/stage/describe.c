@@ -133,9 +133,35 @@ typedef struct stage_ops {
     double rows, elements;
 } stage_ops;
 
+/* What a chain makes of each pair of a row and a key. */
+enum { MOST_OF_PAIR = 2 + MD_ST_MAX_TERMS + MD_ST_MAX_PAIR_SUMS };
+static int32_t list_of_pair(const md_fx_node *out[MOST_OF_PAIR], const md_st_chain *c)
+{
+    int32_t n = 0;
+    out[n++] = c->score;
+    out[n++] = c->weight;
+    for (int32_t i = 0; i < c->n_terms; i++)
+        out[n++] = c->term[i];
+    for (int32_t i = 0; c->pairs && i < c->pairs->n_sums; i++)
+        out[n++] = c->pairs->sum[i].weight;
+    return n;
+}
+
+static stage_ops ops_of_chain(const md_st_program *p, const md_st_chain *c, const int64_t *size)
+{
+    const md_fx_node *node[MOST_OF_PAIR];
+    const int32_t n = list_of_pair(node, c);
+    stage_ops sum = {.elements = 2 + c->n_terms};
+    for (int32_t i = 0; i < n; i++)
+        sum.elements += ops_of(p, node[i], size);
+    return sum;
+}
+
 static stage_ops ops_of_stage(const md_st_program *p, const md_st_stage *s, const int64_t *size)
 {
     stage_ops sum = {0};
+    if (s->kind == MD_ST_CHAIN)
+        return ops_of_chain(p, s->chain, size);
     for (int32_t i = 0; i < s->n_stores; i++)
         *(s->store[i].per_row ? &sum.rows : &sum.elements) += ops_of(p, s->store[i].value, size);
     for (int32_t i = 0; i < s->row.n_reductions; i++)
@@ -165,6 +191,10 @@ static void make_known_ops(void *result, const md_st_program *p, int32_t stage, 
         out->depends |= has_inner(s->store[i].value);
     for (int32_t i = 0; i < s->row.n_reductions; i++)
         out->depends |= has_inner(s->row.reduction[i].body);
+    const md_fx_node *node[MOST_OF_PAIR];
+    const int32_t n = s->kind == MD_ST_CHAIN ? list_of_pair(node, s->chain) : 0;
+    for (int32_t i = 0; i < n; i++)
+        out->depends |= has_inner(node[i]);
     if (!out->depends)
         out->sum = ops_of_stage(p, s, size);
 }
@@ -179,17 +209,12 @@ double md_st_pair_terms(const md_st_program *program, const md_st_pairs *pairs, 
     return terms;
 }
 
-static double chain_flops(const md_st_program *p, int32_t stage, const int64_t *size)
+static double chain_flops(const md_st_program *p, int32_t stage, double ops, const int64_t *size)
 {
     const md_st_chain *c = p->stage[stage].chain;
     md_st_chain_sizes n;
-    double ops = ops_of(p, c->score, size) + ops_of(p, c->weight, size) + 2;
-    for (int32_t i = 0; i < c->n_terms; i++)
-        ops += 1 + ops_of(p, c->term[i], size);
     md_st_chain_measure(&n, p, stage, size);
     double products = (double)n.depth + (double)n.columns;
-    for (int32_t i = 0; c->pairs && i < c->pairs->n_sums; i++)
-        ops += ops_of(p, c->pairs->sum[i].weight, size);
     if (c->pairs)
         products = md_st_pair_terms(p, c->pairs, size);
     return (double)n.batches * (double)n.rows * (double)n.keys * md_st_chain_part(p, stage, size) *
@@ -199,8 +224,6 @@ static double chain_flops(const md_st_program *p, int32_t stage, const int64_t *
 static double flops_of(const md_st_program *p, int32_t stage, const int64_t *size)
 {
     const md_st_stage *s = &p->stage[stage];
-    if (s->kind == MD_ST_CHAIN)
-        return chain_flops(p, stage, size);
     double rows = size_of(p, s->n_outer, s->outer, size);
     double elements = s->axis >= 0 ? rows * (double)md_st_size(p, s->axis, size) : rows;
     const md_st_product *product = &s->product;
@@ -209,6 +232,8 @@ static double flops_of(const md_st_program *p, int32_t stage, const int64_t *siz
                &(md_st_fact){.which = MD_ST_KNOWN_WORK, .n_bytes = sizeof ops, .make = make_known_ops, .user = size});
     if (ops.depends)
         ops.sum = ops_of_stage(p, s, size);
+    if (s->kind == MD_ST_CHAIN)
+        return chain_flops(p, stage, ops.sum.elements, size);
     double sum = rows * ops.sum.rows + elements * ops.sum.elements;
     for (int32_t i = 0; i < product->n_products; i++)
         sum += rows * size_of(p, product->n_k, product->k, size) * 2;

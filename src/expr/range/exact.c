@@ -148,6 +148,10 @@ bool md_fx_range_exact(int64_t *lo, int64_t *hi, const md_fx_formula *formula, c
 
 bool md_fx_value_of_sizes(int64_t *out, const int64_t *size, const md_fx_node *node)
 {
+    if (node->kind == MD_FX_SIZE && node->id < MD_FX_MAX_DIMS) { /* most are sizes */
+        *out = size[node->id];
+        return true;
+    }
     md_fx_whole_maker m = {0};
     md_fx_whole *w = add_node(&m, node) ? md_fx_whole_finish(&m, "", 0) : NULL;
     bool is_known = w != NULL;
