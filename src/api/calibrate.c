@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "base/task/jobs.h"
 #include "device/host/host.h"
 
 #include <inttypes.h>
@@ -72,7 +73,7 @@ static bool is_lasting(const md_tn_calibration *found)
 static bool is_over(void *user)
 {
     const md_context *c = user;
-    return atomic_load_explicit(&c->calibration.is_closing, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&c->calibration.is_closing, memory_order_relaxed) != 0 || md_jobs_are_awaited();
 }
 
 /* What it finds is kept, unless an earlier one got farther. */
@@ -102,6 +103,7 @@ static void run_later(void *user)
 
 static void begin(md_context *c)
 {
+    md_jobs_rest_at_exit(); /* of a program that leaves its contexts alive */
     atomic_store(&c->calibration.is_running, 1);
     if (!md_tn_stored_submit(c->stored, run_later, c))
         atomic_store(&c->calibration.is_running, 0);

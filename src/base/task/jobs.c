@@ -83,6 +83,11 @@ static void rest(void)
     atomic_store(&left_ns, md_clock_ns());
 }
 
+bool md_jobs_are_awaited(void)
+{
+    return atomic_load_explicit(&left_ns, memory_order_relaxed) != 0;
+}
+
 void md_jobs_rest_at_exit(void)
 {
     (void)atexit(rest); /* registered again after each library, since exit() begins with what was registered last */

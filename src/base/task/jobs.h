@@ -28,4 +28,6 @@ void md_jobs_expect_later(md_jobs *jobs);
  * takes down what was loaded until now: a job that calls a library which is gone crashes. Call it after a library was
  * loaded. Who still waits for jobs after two seconds gets them run. */
 void md_jobs_rest_at_exit(void);
+/** True once exit() waits: a long job ends as soon as it can. */
+bool md_jobs_are_awaited(void);
 #endif
