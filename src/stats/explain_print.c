@@ -78,6 +78,20 @@ static void print_roof(md_strbuf *out, const json_t *roof)
                          md_json_text_at(roof, "reason"), md_json_number_at(roof, "lost_us"));
 }
 
+/* Where this machine calibrated itself: by what the times of the pick are multiplied. */
+static void print_factor(md_strbuf *out, const json_t *stage)
+{
+    const json_t *x;
+    size_t i;
+    json_array_foreach(json_object_get(stage, "candidates"), i, x)
+    {
+        const double factor = md_json_number_at(x, "factor");
+        if (factor != 1 && !strcmp(md_json_text_at(x, "variant"), md_json_text_at(stage, "pick")))
+            md_strbuf_printf(
+                out, "  its model times are multiplied by %.2f: what its family is off by on this machine\n", factor);
+    }
+}
+
 static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
 {
     const char *numeric = md_json_text_at(stage, "numeric"), *class = md_json_text_at(stage, "numeric_class");
@@ -99,6 +113,7 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
         return;
     }
     print_pick(out, stage);
+    print_factor(out, stage);
     print_roof(out, json_object_get(stage, "roof"));
     if (!strcmp(md_json_text_at(stage, "pick"), "reference"))
         md_strbuf_add(

@@ -89,6 +89,21 @@ static void expect(const char *calibrate, md_numeric numeric, double factor, con
     md_context_destroy(&c);
 }
 
+/* md_explain says it of a pick. */
+static void expect_explained(void)
+{
+    md_context *c = open_context("on", MD_NUMERIC_DEFAULT);
+    md_op *op = NULL;
+    md_strbuf text = {0};
+    assert_ok(md_op_create(&op, c, "Y[m,n] = sum[k](X[m,k] * W[n,k])", &(md_op_options){.pin = "gemm"}));
+    assert_ok(md_explain(op, "m=64, n=64, k=64", 0, gather, &text));
+    if (!strstr(md_strbuf_text(&text), "are multiplied by 2.") && strstr(md_strbuf_text(&text), "pick: gemm"))
+        fail_msg("%s", md_strbuf_text(&text));
+    md_strbuf_finish(&text);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+}
+
 static bool is_kept(void)
 {
     md_context *c = open_context("off", MD_NUMERIC_DEFAULT);
@@ -107,6 +122,7 @@ static void what_was_found_is_taken(void **state)
     put(&found, (uint64_t)md_dev_host_machine());
     expect("on", MD_NUMERIC_DEFAULT, 2.718, "gemm 2.");
     expect("on", MD_NUMERIC_DEFAULT, 2.718, "measured");
+    expect_explained();
     expect("off", MD_NUMERIC_DEFAULT, 1, NULL);
     expect("on", MD_NUMERIC_DETERMINISTIC, 1, NULL);
     setenv("MD_RATES", "20000,12000,60000,60000,2000", 1);
