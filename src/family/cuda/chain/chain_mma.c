@@ -12,7 +12,7 @@ extern const md_fa_family md_fa_cuda_chain_mma; /* defined at the end of this fi
 enum { DEPTH, WIDTH, KEYS, WARPS, ROW_TILES, STAGES, SPLIT };
 /* Registers of a thread that are planned for: at most, at most with queries among them, and for what a formula wants to
  * know of rows. ptxas adds up to 90. */
-enum { REGISTERS = 152, WITH_QUERIES = 150, NAMES = 26, LEAST_KEYS = 16 };
+enum { REGISTERS = 152, WITH_QUERIES = 146, NAMES = 26, LEAST_KEYS = 16 };
 
 /* What follows from a config. */
 typedef struct shape {
@@ -64,12 +64,14 @@ static bool finds_keys(const md_cg_chain *c)
 
 /* The smallest config always does. ptxas spills parts of long values in a chain whose rows look up their keys; 64 long
  * keys with queries that are loaded again and again or have more than 192 elements; with weights of the formula's own,
- * or of two halves, already 32 long keys; and places of keys that are looked up, beside many keys or parts of long
- * ones. */
+ * or of two halves, already 32 long keys; 128 keys with long values; and places of keys that are looked up, beside
+ * many keys or parts of long ones. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const bool is_plain = has_plain_weights(c) && md_fa_cuda_chain_halves(c) == 1;
     if (s->split > 1 && s->width > 192 && md_cg_chain_looks_up_rows(c->c))
+        return false;
+    if (s->keys >= 128 && s->width > 80)
         return false;
     if (finds_keys(c) && (s->keys >= 128 || (s->depth > 128 && s->split > 1)))
         return false;

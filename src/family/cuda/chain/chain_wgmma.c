@@ -51,7 +51,7 @@ static bool fits(const shape *s, const md_cg_chain *c)
     const int32_t beside = md_cg_chain_looks_up_rows(c->c) ? 48 : places;
     const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + beside;
     const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : 120;
-    if (s->groups == 3 && s->split > 1 && s->keys > 96 && c->c->n_guards > 0)
+    if (s->groups == 3 && s->split > 1 && (s->keys > 96 || s->width > 64) && c->c->n_guards > 0)
         return false;
     return s->shared <= SHARED && registers <= most && (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
 }
