@@ -42,6 +42,8 @@ md_status md_cg_chain_print_lengths(md_strbuf *defines, md_strbuf *out, const md
     md_cg_begin(cg, out);
     for (int32_t i = 0; i < chain->c->n_guards; i++)
         (void)md_fx_visit(chain->c->guard[i], print_length, &l);
+    for (int32_t i = 0; chain->c->pairs && i < chain->c->pairs->n_sums; i++)
+        (void)md_fx_visit(chain->c->pairs->sum[i].weight, print_length, &l);
     md_strbuf_add(out, "}\n");
     md_strbuf_printf(defines, "#define MD_CHAIN_LENGTHS %d\n", l.are_any + l.differ_by_row);
     return md_cg_chain_end(defines, &cg);

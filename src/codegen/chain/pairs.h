@@ -20,6 +20,7 @@
  *   md_pairs_uses(sum, product)            1: the sum's weight needs the product
  *   md_pairs_halves(sum)                   16-bit elements that a weight is split into: 1 if the formula rounds it
  *   md_pairs_weight(sum, p, &row, key, x, x2)     a weight, not yet rounded; md_pairs_open: where all bounds hold
+ *   MD_CHAIN_LENGTHS, md_chain_check_lengths   as of chains
  *   MD_PAIR_BOUNDS                         0: all rows have all keys; MD_PAIR_OPENS 1: md_chain_span knows which keys
  *                                          all rows of a few have */
 #ifndef MD_CODEGEN_CHAIN_PAIRS_H

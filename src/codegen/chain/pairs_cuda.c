@@ -141,6 +141,7 @@ md_status md_cg_pairs_print_cuda(md_strbuf *defines, md_strbuf *expr, const md_c
                      c->c->is_bounded);
     MD_TRY(md_cg_chain_print_places(defines, expr, c));
     MD_TRY(md_cg_chain_print_span(defines, expr, c));
+    MD_TRY(md_cg_chain_print_lengths(defines, expr, c));
     md_cg_pairs_print_numbers(expr, c);
     print_lengths(expr, c);
     print_data(expr, c);

@@ -3,6 +3,7 @@
 #ifndef MD_CUDA_CHAIN_H
 #define MD_CUDA_CHAIN_H
 
+#include "chain_check.h"
 #include "chain_lines.h"
 
 /* Scores are only scaled: by the multiplication that subtracts the maximum. */
@@ -55,31 +56,6 @@ MD_INLINE unsigned md_pack_rest(float, float) { return 0; }
 
 /* A maximum of -inf (nothing but masked scores so far) is not subtracted: -inf minus itself would be NaN. */
 MD_INLINE float md_chain_base(float maximum) { return maximum == -MD_INF_F ? 0.f : maximum; }
-
-/* Reports lengths above the number of keys, of rows row .. end - 1 of a batch: every step-th from row + `first` on. */
-MD_INLINE void md_check_rows(const md_params *p, const md_chain_batch *b, int row, int end, int first, int step)
-{
-#if MD_CHAIN_LENGTHS
-    MD_ROLLED for (int i = row + first; i < (MD_CHAIN_LENGTHS == 1 ? row + 1 : end); i += step)
-    {
-        const md_chain_row r = md_chain_row_of(p, b, i);
-        md_chain_check_lengths(p, &r);
-    }
-#endif
-}
-
-/* The same of all rows of every step-th batch. */
-MD_INLINE void md_check_batches(const md_params *p, int first, int step)
-{
-#if MD_CHAIN_LENGTHS
-    const int rows = MD_CHAIN_LENGTHS == 1 ? 1 : (int)md_chain_rows(p);
-    MD_ROLLED for (long long i = first; i < md_chain_batches(p) * rows; i += step)
-    {
-        const md_chain_batch b = md_chain_batch_of(p, i / rows);
-        md_check_rows(p, &b, (int)(i % rows), (int)(i % rows) + 1, 0, 1);
-    }
-#endif
-}
 
 /* By what the scores of a row are multiplied as their maximum is subtracted. The product is exact there, that of the
  * maximum is rounded: by 2^4 and more beyond 2^28, and masks that add the least finite number would overflow. There it

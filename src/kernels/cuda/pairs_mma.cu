@@ -15,6 +15,7 @@
 #include "prelude.h"
 #include "pairs_round.h"
 #include "md_expr.h"
+#include "chain_check.h"
 #include "chain_lines.h"
 #include "mma.h"
 /* a block has tiles of one sum */
@@ -307,6 +308,7 @@ template <int sum> MD_INLINE void md_run_sum(const md_params &p, const md_pair_t
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
+    md_check_batches(&p, blockIdx.x * THREADS + threadIdx.x, gridDim.x * THREADS);
     const md_pair_tile tile = md_pair_tile_of(md_pair_work_of(p, OWN), md_ask_block());
     if (tile.tile >= 0)
         md_run_sum<0>(p, tile);

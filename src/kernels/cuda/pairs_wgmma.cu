@@ -27,6 +27,7 @@
 #include "tma.h"
 #include "pairs_round.h"
 #include "md_expr.h"
+#include "chain_check.h"
 #include "chain_lines.h"
 #include "wgmma.h"
 /* a block has tiles of all sums in one direction */
@@ -332,6 +333,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         MD_BY_KIND(md_produce, p, tile, memory, data)
     } else {
         md_registers_up<MD_HIGH>();
+        md_check_batches(&p, blockIdx.x * (THREADS - 128) + threadIdx.x - 128, gridDim.x * (THREADS - 128));
         MD_BY_KIND(md_consume, p, tile, memory, data)
     }
 }

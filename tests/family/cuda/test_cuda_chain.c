@@ -74,7 +74,8 @@ static const char *const list[] = {
     PAIRS("exp(" DOT " * 0.125 - L:f32[b,h,i])") GRADIENTS,
     PAIRS("where(L:f32[b,h,i] == -inf, 0, exp(where(j <= i, " DOT " * 0.125, -inf) - L[b,h,i]))") GRADIENTS,
     PAIRS("where(j <= i and j > i - 128, exp(" DOT " * 0.125 + slope[h] * (j - i) - L:f32[b,h,i]), 0)") GRADIENTS,
-    PAIRS("where(j < len:i64[b], exp(tanh(" DOT " / 50) * 50 + M[b,i,j] - L:f32[b,h,i]), 0)") GRADIENTS,
+    PAIRS("where(L:f32[b,h,i] == -inf, 0, exp(where(j < len:i64[b], tanh(" DOT " / 50) * 50 + M[b,i,j], -inf) - "
+          "L[b,h,i]))") GRADIENTS,
     PAIRS("where(M:bool[b,i,j], exp(" DOT " * 0.125 - L:f32[b,h,i]), 0)") GRADIENTS,
     "let P:f16[h,i,j] = where(j >= off:i64[seq:i64[i]] and j <= i, exp(sum[d](Q:f16[i,h,d] * K:f16[j,h,d]) - "
     "L:f32[h,i]), 0); let T:f16[h,i,j] = P[h,i,j] * (sum[e](G:f16[i,h,e] * V:f16[j,h,e]) - w:f32[h,i]); "
