@@ -23,8 +23,8 @@ static bool is_wanted(const md_context *c)
     const md_dev_facts *f = &c->dev->facts;
     const bool is_default = f->kind == MD_DEV_HOST && c->env.calibrate != MD_CALIBRATE_OFF;
     return (is_default || c->env.calibrate > MD_CALIBRATE_OFF) && f->kind != MD_DEV_SIM &&
-           c->policy.numeric < MD_NUMERIC_DETERMINISTIC && !c->dev->is_assumed && c->bundles.n == 0 &&
-           !(f->kind == MD_DEV_HOST && md_env_rates(given));
+           c->policy.numeric < MD_NUMERIC_DETERMINISTIC && !c->policy.agrees && !c->dev->is_assumed &&
+           c->bundles.n == 0 && !(f->kind == MD_DEV_HOST && md_env_rates(given));
 }
 
 /* What a machine of the same name may have otherwise. */

@@ -82,8 +82,8 @@ static const variable variables[] = {
     {"MD_CALIBRATE", "off|on|wait",
      "on: a few kernels are timed in the background, once a machine, and later processes multiply the cost model's "
      "times of families by what they are off; wait: creating the first context waits for that, two seconds at most; "
-     "off: no factors; default: on for the host device, off for GPUs, with MD_RATES and where bits must be "
-     "deterministic",
+     "off: no factors; default: on for the host device, off for GPUs, with MD_RATES, where ranks agree and where bits "
+     "must be deterministic",
      WORD, AT(calibrate), MD_CALIBRATE_OFF, 0},
     {"MD_AGREE", "0 or 1",
      "1: the kernel of a shape that was met changes only when ranks agree (md_agree): what is measured meanwhile is "

@@ -125,6 +125,9 @@ static void what_was_found_is_taken(void **state)
     expect_explained();
     expect("off", MD_NUMERIC_DEFAULT, 1, NULL);
     expect("on", MD_NUMERIC_DETERMINISTIC, 1, NULL);
+    setenv("MD_AGREE", "1", 1);
+    expect("on", MD_NUMERIC_DEFAULT, 1, NULL);
+    unsetenv("MD_AGREE");
     setenv("MD_RATES", "20000,12000,60000,60000,2000", 1);
     expect("on", MD_NUMERIC_DEFAULT, 1, NULL);
     unsetenv("MD_RATES");
