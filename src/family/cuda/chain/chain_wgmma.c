@@ -44,13 +44,16 @@ static shape shape_of(const md_fa_config *config)
 }
 
 /* Scores, their powers and sums in registers; ptxas adds some 50. Bounds that each row looks up are in its scores, with
- * their values. Three warpgroups have few for parts of tiles with bounds. */
+ * their values. Three warpgroups have few for parts of tiles with bounds, and
+ * two for those with long values whose scores are not folded. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
     const int32_t beside = md_cg_chain_looks_up_rows(c->c) ? 48 : places;
     const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + beside;
     const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : 120;
+    if (s->split > 1 && s->width > 128 && s->keys > 96 && !md_fa_cuda_chain_folds(c))
+        return false;
     if (s->groups == 3 && s->split > 1 && (s->keys > 96 || s->width > 64) && c->c->n_guards > 0)
         return false;
     return s->shared <= SHARED && registers <= most && (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
