@@ -152,10 +152,14 @@ static const int64_t points_of_chains[][3] = {
 };
 /* Heads where they are dynamic, and those that share their keys. */
 enum { HEADS = 32, HEADS_OF_GROUP = 4 };
+/* For pairs, too: of one head, where threads must share a batch. */
+static const int64_t points_of_pairs[][3] = {{1, 256, 256}, {1, 700, 700}, {1, 2048, 2048}};
 /* Lengths of heads that kernels are made for before a call asks for one. */
 static const int64_t lengths_of_heads[] = {128, 64};
 _Static_assert((int)MD_COUNT(points_of_chains) == (int)MD_DS_CHAIN_POINTS &&
-                   (int)MD_COUNT(points_of_chains) * (int)MD_COUNT(lengths_of_heads) <= (int)MD_DS_MAX_CORNERS,
+                   ((int)MD_COUNT(points_of_chains) + (int)MD_COUNT(points_of_pairs)) *
+                           (int)MD_COUNT(lengths_of_heads) <=
+                       (int)MD_DS_MAX_CORNERS,
                "room for all");
 
 static void set_size(md_tn_point *p, const md_fa_target *target, int32_t index, int64_t size)
@@ -174,25 +178,31 @@ static void set_lengths(md_tn_point *p, const md_fa_target *target, const int64_
         set_size(p, target, index[i], size[target->program->index[index[i]].dim]);
 }
 
-static void chain_sizes(md_tn_point *p, const md_fa_target *target, const md_ds_space *space, const int64_t at[3])
+static void chain_sizes(md_tn_point *p, const md_fa_target *target, const md_ds_space *space, const int64_t at[3],
+                        int64_t heads)
 {
     const md_st_chain *c = md_fa_stage(target)->chain;
     memset(p, 0, sizeof *p);
     md_ds_hint_sizes(p->size, space, 0);
     for (int32_t i = 0; i < c->n_batch; i++)
-        set_size(p, target, c->batch[i], i == 0 ? at[0] : HEADS);
+        set_size(p, target, c->batch[i], i == 0 ? at[0] : heads);
     for (int32_t i = 0; i < c->n_rows; i++)
         set_size(p, target, c->rows[i], i + 1 == c->n_rows ? at[1] : HEADS_OF_GROUP);
     set_size(p, target, md_fa_stage(target)->axis, at[2]);
 }
 
+static void chain_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, const int64_t *lengths,
+                        const int64_t at[3], int64_t heads)
+{
+    chain_sizes(out, target, space, at, heads);
+    set_lengths(out, target, lengths);
+    finish_point(out, target, space, false);
+}
+
 int32_t md_ds_chain_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, const int64_t *size)
 {
-    for (int32_t i = 0; i < MD_COUNT(points_of_chains); i++) {
-        chain_sizes(&out[i], target, space, points_of_chains[i]);
-        set_lengths(&out[i], target, size);
-        finish_point(&out[i], target, space, false);
-    }
+    for (int32_t i = 0; i < MD_COUNT(points_of_chains); i++)
+        chain_point(&out[i], target, space, size, points_of_chains[i], HEADS);
     return MD_COUNT(points_of_chains);
 }
 
@@ -205,6 +215,8 @@ static int32_t usual_chain_points(md_tn_point *out, const md_fa_target *target, 
         for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
             size[d] = lengths_of_heads[i];
         n += md_ds_chain_points(out + n, target, space, size);
+        for (int32_t k = 0; md_fa_stage(target)->chain->pairs && k < MD_COUNT(points_of_pairs); k++)
+            chain_point(&out[n++], target, space, size, points_of_pairs[k], 1);
     }
     return n;
 }

@@ -27,18 +27,19 @@ typedef struct md_grid {
     const float *ones;
     float *line[MD_PAIR_OPERANDS]; /* [row or key][padded inner] */
     float *turned[MD_PAIR_PRODUCTS]; /* keys' lines [strip][depth][MD_STRIP] */
-    float *w[MD_PAIR_PRODUCTS > MD_SUMS ? MD_PAIR_PRODUCTS : MD_SUMS]; /* products, then weights: [row][MD_ALL_KEYS] */
+    float *w[MD_PAIR_PRODUCTS > MD_SUMS ? MD_PAIR_PRODUCTS : MD_SUMS]; /* products, then weights: [row][key] */
+    int64_t w_pitch; /* from row to row of these */
     float *sum[MD_SUMS]; /* [all rows, or keys of the block][padded columns] */
     md_chain_row *rows_of;
 } md_grid;
 
 /* ---- products */
 
-/* c += a' * b, a[k][MD_ALL_KEYS]: whole panels of the columns of a. */
-MD_OUTLINE void md_multiply_turned(int64_t depth, const float *a, const float *b, int64_t b_pitch, float *c,
-                                   int64_t c_pitch, const float *ones)
+/* c += a' * b: whole panels of the columns of a. */
+MD_OUTLINE void md_multiply_turned(int64_t depth, const float *a, int64_t a_pitch, const float *b, int64_t b_pitch,
+                                   float *c, int64_t c_pitch, const float *ones)
 {
-    md_multiply(MD_HEIGHT, depth, a, 1, MD_ALL_KEYS, b, b_pitch, c, c_pitch, ones);
+    md_multiply(MD_HEIGHT, depth, a, 1, a_pitch, b, b_pitch, c, c_pitch, ones);
 }
 
 MD_INLINE void md_compute_products(const md_params *p, const md_grid *g, int which)
@@ -48,7 +49,7 @@ MD_INLINE void md_compute_products(const md_params *p, const md_grid *g, int whi
     for (int64_t first = 0; first < g->n; first += md_height(g->n - first))
         for (int64_t j = 0; j < g->n_keys; j += MD_STRIP)
             md_multiply_any(md_height(g->n - first), depth, g->line[rows] + first * pitch, pitch,
-                            g->turned[which] + j * depth, MD_STRIP, g->w[which] + first * MD_ALL_KEYS + j, MD_ALL_KEYS,
+                            g->turned[which] + j * depth, MD_STRIP, g->w[which] + first * g->w_pitch + j, g->w_pitch,
                             0);
 }
 
@@ -57,7 +58,7 @@ MD_OUTLINE void md_weigh_pairs(const md_params *p, const md_grid *g)
 {
     for (int64_t i = 0; i < g->n; i++)
         for (int64_t j = 0; j < g->n_keys; j += MD_VL) {
-            const int64_t at = i * MD_ALL_KEYS + j;
+            const int64_t at = i * g->w_pitch + j;
             const int n = (int)md_least(MD_VL, g->n_keys - j);
             const md_b valid = md_head_b(n);
             md_f w[MD_SUMS];
@@ -75,7 +76,7 @@ MD_INLINE void md_add_to_rows(const md_params *p, const md_grid *g, int which)
     float *sum = g->sum[which] + g->row * pitch;
     for (int64_t first = 0; first < g->n; first += md_height(g->n - first))
         for (int64_t c = 0; c < pitch; c += MD_STRIP)
-            md_multiply_any(md_height(g->n - first), g->n_keys, g->w[which] + first * MD_ALL_KEYS, MD_ALL_KEYS,
+            md_multiply_any(md_height(g->n - first), g->n_keys, g->w[which] + first * g->w_pitch, g->w_pitch,
                             g->line[keys] + c, pitch, sum + first * pitch + c, pitch, g->ones);
 }
 
@@ -85,8 +86,8 @@ MD_INLINE void md_add_to_keys(const md_params *p, const md_grid *g, int which)
     const int64_t pitch = md_padded(md_pairs_inner(p, rows));
     for (int64_t first = 0; first < g->n_keys; first += MD_HEIGHT)
         for (int64_t c = 0; c < pitch; c += MD_STRIP)
-            md_multiply_turned(g->n, g->w[which] + first, g->line[rows] + c, pitch, g->sum[which] + first * pitch + c,
-                               pitch, g->ones);
+            md_multiply_turned(g->n, g->w[which] + first, g->w_pitch, g->line[rows] + c, pitch,
+                               g->sum[which] + first * pitch + c, pitch, g->ones);
 }
 
 /* ---- lines */
@@ -135,7 +136,7 @@ MD_OUTLINE void md_start_keys(const md_params *p, md_grid *g)
     MD_FOR (s, MD_SUMS)
         if (md_pairs_towards_keys(s))
             __builtin_memset(g->sum[s], 0,
-                             (uint64_t)((MD_KEYS + MD_HEIGHT) * md_padded(md_pairs_columns(p, s))) * sizeof(float));
+                             (uint64_t)((g->n_keys + MD_HEIGHT) * md_padded(md_pairs_columns(p, s))) * sizeof(float));
 }
 
 MD_OUTLINE void md_add_rows(const md_params *p, md_grid *g)
@@ -194,6 +195,7 @@ static void md_run(const md_params *p, md_grid *g, int64_t begin, int64_t end)
                              (uint64_t)((g->rows + MD_HEIGHT) * md_padded(md_pairs_columns(p, s))) * sizeof(float));
     for (g->key = begin * MD_KEYS; g->key < md_least(end * MD_KEYS, g->keys); g->key += MD_KEYS) {
         g->n_keys = md_least(MD_KEYS, g->keys - g->key);
+        g->w_pitch = md_padded(g->n_keys) + MD_STRIP;
         md_start_keys(p, g);
         for (g->row = 0; g->row < g->rows; g->row += MD_ROWS) {
             g->n = md_least(MD_ROWS, g->rows - g->row);
