@@ -26,7 +26,7 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
                                     "test_backend_building.py", "test_backend_faults.py", "test_backend_mending.py",
                                     "test_backend_package.py",
                                     "test_backend_pieces.py", "test_backend_pools.py", "test_backend_products.py",
-                                    "test_backend_ranks.py",
+                                    "test_backend_ranks.py", "test_backend_reports.py",
                                     "test_backend_randoms.py", "test_backend_rewrite.py", "test_backend_scatters.py",
                                     "test_backend_sizes.py", "test_backend_training.py", "test_backend_users.py",
                                     "test_backend_values.py", "test_backend_windows.py", "test_demo.py", "test_opinfo.py",
