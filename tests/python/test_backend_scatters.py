@@ -66,6 +66,7 @@ CASES = {
     "bag_sum": (lambda w, i: F.embedding_bag(i, w, mode="sum") * 2, lambda n: (torch.randn(11, 6), ids(11, n, 4))),
     "bag_mean": (lambda w, i: F.embedding_bag(i, w), lambda n: (torch.randn(11, 6), ids(11, n, 4))),
     "histc": (lambda x: torch.histc(x * 2, 10, -2, 2), lambda n: (edges(n),)),
+    "histc_of_many_bins": (lambda x: torch.histc(x * 2, 50, -2, 2), lambda n: (edges(n),)),
     "histc_f64": (lambda x: torch.histc(x, 7, -0.3, 2.0) + 1, lambda n: (edges(n).double(),)),
     "bag_ragged": (lambda w, i, o: F.embedding_bag(i, w, o, mode="sum") * 2, lambda n: (torch.randn(11, 6), *bags(n, n))),
     "bag_ragged_mean": (lambda w, i, o: F.embedding_bag(i, w, o, padding_idx=3), lambda n: (torch.randn(11, 6), *bags(4 * n, n))),

@@ -9,9 +9,9 @@ import torch
 
 from ..sizes import Unsupported, expression, product, same, tidy
 from . import tree as T
-from .reductions import _index_value
+from .reductions import _index_value, reduce
 from .table import REAL, apply, as_stored, cast, entry, kind, operand
-from .tree import Apply, Const, Leaf, Value
+from .tree import Apply, Const, Iota, Leaf, Value
 
 
 def _check(g: Any, how: str) -> None:
@@ -106,24 +106,46 @@ def _index_add(g: Any, a: Any, dim: int, index: Any, source: Any, *, alpha: Any 
     return _rows(g, a, dim, index, v, "+=")
 
 
+_FEW_BINS = 32  # so many are counted by comparing each element with all of them
+
+
 @entry("histc")
 def _histc(g: Any, a: Any, bins: int = 100, least: Any = 0, most: Any = 0) -> Value:
     """Each element adds 1 to its bin; one outside, as nan is, adds 0 to the first."""
     v, bounds = g.value(a), [float(b) for b in (least, most) if isinstance(b, (int, float))]
-    if g.dtype not in REAL or len(bounds) < 2 or bounds[0] == bounds[1] or g.device.type != "cpu":
-        raise Unsupported("a histogram of whole numbers, on a GPU, or whose bounds are those of the data")
-    low, high = (torch.tensor(b, dtype=torch.float64 if g.dtype == "f64" else torch.float32).item() for b in bounds)
+    is_real, is_few = g.dtype in REAL, bins <= _FEW_BINS
+    if len(bounds) < 2 or bounds[0] == bounds[1] or not is_few and (not is_real or g.device.type != "cpu"):
+        raise Unsupported("a histogram whose bounds are those of the data, or of many bins of whole numbers or on a GPU")
+    low, high = (_bound(b, g.dtype) for b in bounds)
     if not (low < high and math.isfinite(high - low)):
         raise Unsupported("bounds of a histogram that are none")
     flat = T.reshaped(g.stored(as_stored(v)), [product(v.shape)])
     assert flat is not None
     v = flat
     inside = apply(g, "({0} >= {1} and {0} <= {2})", [v, g.value(low), g.value(high)], "bool", 2)
-    place = apply(g, "({0} - {1}) * {2} / {3}", [v, g.value(low), g.value(float(bins)), g.value(high - low)], v.dtype, 4)
+    text = "({0} - {1}) * {2} / {3}" if is_real else "({0} - {1}) * {2} // {3}"
+    wide = [cast(v, "i64") if not is_real else v, g.value(low), g.value(float(bins) if is_real else bins), g.value(high - low)]
+    place = apply(g, text, wide, v.dtype if is_real else "i64", 4)
     index = apply(g, "where({0}, min(i64({1}), {2}), 0)", [inside, place, g.value(bins - 1)], "i64", 3)
+    if is_few:
+        return _counted(g, inside, index, bins)
     hits = apply(g, "where({0}, 1.0, 0.0)", [inside], g.dtype)
     base = Value(list(g.shape), g.dtype, Const(0.0))
     return _scattered(g, base, hits, {0: _index_memory(g, index).tree}, {}, "+=")
+
+
+def _bound(b: float, dtype: str) -> Any:
+    return int(b) if dtype not in REAL else torch.tensor(b, dtype=torch.float64 if dtype == "f64" else torch.float32).item()
+
+
+def _counted(g: Any, inside: Value, index: Value, bins: int) -> Value:
+    """[bins]: how many elements inside have each index."""
+    both = [bins, *index.shape]
+    inside, index = (T.expanded(T.unsqueezed(x, 0), both) for x in (inside, index))
+    text = "where({0} and {1} == {2}, 1.0, 0.0)" if g.dtype in REAL else "i64({0} and {1} == {2})"
+    wide = "f64" if g.dtype == "f64" else "f32" if g.dtype in REAL else "i64"
+    is_it = Apply(text, (inside.tree, index.tree, Iota((1, 0))), 2)
+    return reduce(g, "sum", Value(both, wide, is_it), [1], False, wide)
 
 
 @entry("index_copy")
