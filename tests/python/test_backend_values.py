@@ -133,6 +133,12 @@ class Values(Case):
         for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
             self.compare(lambda x, y: (torch.hypot(x, y),), x.to(dtype), x.t().to(dtype))
 
+    def test_shifts_and_powers_of_whole_numbers(self):
+        """Counts beyond the width, results that do not fit."""
+        for dtype in (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8):
+            x, n = (torch.tensor(v).to(dtype) for v in ([-128, 127, 64, -1, 3, 0, 5, 77], [1, 2, 7, 0, 3, 8, 63, 9]))
+            self.compare(lambda x, n: (x << 1, x >> 2, torch.bitwise_left_shift(x, n), x >> n, x ** 0, x ** 1, x ** 5, x ** 8), x, n)
+
     def test_other_rows(self):
         x, y = torch.tensor([NAN, 1.0, -2.0, INF]), torch.tensor([1.0, NAN, 3.0, NAN])
         self.compare(lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), F.leaky_relu(x, 0.2)), x, y)

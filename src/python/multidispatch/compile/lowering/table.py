@@ -172,7 +172,7 @@ for _name, _sign in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "
 def _logic(name: str, text: str, whole: str | None) -> None:
     def f(g: Any, *args: Any) -> Value:
         values = [g.value(a) for a in args]
-        if not name.startswith("bitwise") or g.dtype == "bool":
+        if text and (not name.startswith("bitwise") or g.dtype == "bool"):
             return apply(g, text, [cast(v, "bool") for v in values], "bool")
         if whole is None or g.dtype not in (*NARROW, "i64"):
             raise Unsupported(f"{name} of {g.dtype}")
@@ -189,6 +189,9 @@ _logic("bitwise_not", "(not {0})", "(~{0})")
 _logic("bitwise_and", "({0} and {1})", "({0} & {1})")
 _logic("bitwise_or", "({0} or {1})", "({0} | {1})")
 _logic("bitwise_xor", "({0} != {1})", "({0} ^ {1})")
+for _name, _sign in {"__lshift__": "<<", "bitwise_left_shift": "<<", "__rshift__": ">>", "bitwise_right_shift": ">>"}.items():
+    for _of in ("", ".Tensor_Scalar"):
+        _logic(_name + _of, "", f"({{0}} {_sign} {{1}})")
 
 
 @entry("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
@@ -284,9 +287,11 @@ def _hypot(g: Any, a: Any, b: Any) -> Value:
 @entry("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _pow(g: Any, a: Any, b: Any) -> Value:
     power = float(b) if isinstance(b, (int, float)) else None
-    if g.dtype not in REAL and (power not in (2.0, 3.0) or g.dtype == "bool"):
-        raise Unsupported(f"a power of {g.dtype}")
     x = operand(g.value(a), g.dtype)
+    if g.dtype in (*NARROW, "i64") and power in range(9):
+        return apply(g, " * ".join(["{0}"] * int(power)).join("()") if power else "1", [g.shared(x)], g.dtype, int(power))
+    if g.dtype not in REAL:
+        raise Unsupported(f"a power of {g.dtype}")
     if power in (2.0, 3.0):
         x = g.shared(x)
         return apply(g, "({0} * {0})" if power == 2.0 else "({0} * {0} * {0})", [x], g.dtype)
