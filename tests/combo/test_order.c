@@ -173,7 +173,8 @@ static void test_axes_of_fields(void **state)
                              "gemm_simt rows Y columns X depth R\n"
                              "chain_split warps T\n"
                              "chain_dot warps T\n"
-                             "chain_mma warps T\n");
+                             "chain_mma warps T\n"
+                             "pairs_mma warps T\n");
 }
 
 int main(void)

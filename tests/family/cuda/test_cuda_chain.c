@@ -105,6 +105,8 @@ typedef struct gate {
     const char *config; /* NULL: all */
     const char *length; /* NULL: some; else a number */
     int n_seen, n, n_failed;
+    uint64_t is_met[MD_COUNT(capability_list)]; /* families of which a config was taken, a bit each */
+    uint64_t *met, number; /* of the capability that is looked at; the bit of the family */
     int n_tried, n_configs; /* chains, each for one capability, and the configs that they have */
     uint64_t text_key[MOST_TEXTS]; /* of what has been compiled: many sizes have the same text */
     int n_texts;
@@ -175,11 +177,13 @@ static bool compile_config(void *user, const md_fa_config *config)
     md_kn_source source = {0};
     char name[MD_FA_NAME];
     g->n_configs++;
-    if (!g->is_full && check_random(&g->seed) % (g->n_seen++ > 0 ? 400 : 4) != 0)
+    const bool is_drawn = check_random(&g->seed) % (g->n_seen++ > 0 ? 400 : 4) == 0;
+    if (!g->is_full && !is_drawn && (*g->met & g->number))
         return true;
     md_fa_name(name, g->family, config);
     if (g->config && !strstr(name, g->config))
         return true;
+    *g->met |= g->number;
     md_status s = md_fa_emit(&source, g->family, &g->target, config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         s = compile_launch(g, &source.launch[i], name);
@@ -255,7 +259,9 @@ static void check_formula(gate *g, const char *text, const char *only)
             g->n_tried++;
             assert_ok(md_dev_cuda_assume(&facts, capability_list[c]));
             g->target = (md_fa_target){.program = program, .stage = stage, .facts = &facts};
-            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++) {
+            g->met = &g->is_met[c];
+            g->number = 1;
+            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++, g->number <<= 1) {
                 g->family = *f;
                 if (!only || strcmp(only, (*f)->name) == 0)
                     check_family(g, formula);
