@@ -20,20 +20,6 @@ void md_st_chain_measure(md_st_chain_sizes *out, const md_st_program *program, i
                                .columns = md_st_points(program, c->n_columns, c->columns, size)};
 }
 
-int32_t md_st_chain_lengths(int32_t out[MD_ST_MAX_LENGTHS], const md_st_chain *c)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < c->n_depth; i++)
-        out[n++] = c->depth[i];
-    for (int32_t i = 0; i < c->n_columns; i++)
-        out[n++] = c->columns[i];
-    for (int32_t i = 0; c->pairs && i < c->pairs->n_operands; i++)
-        out[n++] = c->pairs->operand[i].inner;
-    for (int32_t i = 0; c->pairs && i < c->pairs->n_sums; i++)
-        out[n++] = c->pairs->sum[i].column;
-    return n;
-}
-
 /* A bound along the rows: `at` the first of them, and how far it moves to behind the last. */
 typedef struct slope {
     bool is_end;

@@ -199,6 +199,20 @@ static void make_known_ops(void *result, const md_st_program *p, int32_t stage, 
         out->sum = ops_of_stage(p, s, size);
 }
 
+int32_t md_st_chain_lengths(int32_t out[MD_ST_MAX_LENGTHS], const md_st_chain *c)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n_depth; i++)
+        out[n++] = c->depth[i];
+    for (int32_t i = 0; i < c->n_columns; i++)
+        out[n++] = c->columns[i];
+    for (int32_t i = 0; c->pairs && i < c->pairs->n_operands; i++)
+        out[n++] = c->pairs->operand[i].inner;
+    for (int32_t i = 0; c->pairs && i < c->pairs->n_sums; i++)
+        out[n++] = c->pairs->sum[i].column;
+    return n;
+}
+
 double md_st_pair_terms(const md_st_program *program, const md_st_pairs *pairs, const int64_t *size)
 {
     double terms = 0;
