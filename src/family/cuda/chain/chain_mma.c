@@ -62,18 +62,18 @@ static bool finds_keys(const md_cg_chain *c)
     return !md_cg_chain_is_linear(c, MD_ST_K) || !md_cg_chain_is_linear(c, MD_ST_V);
 }
 
-/* The smallest config always does. ptxas spills parts of long values in a chain whose rows look up their keys; 64 long
- * keys with queries that are loaded again and again or have more than 192 elements; with weights of the formula's own,
- * or of two halves, already 32 long keys; 128 keys with long values; and places of keys that are looked up, beside
- * many keys or parts of long ones. */
+/* The smallest config always does. ptxas spills parts of long values; 64 long keys with queries that are loaded again
+ * and again or have more than 192 elements; with weights of the formula's own, or of two halves, already 32 long keys;
+ * 128 keys with long values; and places of keys that are looked up, beside many keys or parts of many rows or of long
+ * keys. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const bool is_plain = has_plain_weights(c) && md_fa_cuda_chain_halves(c) == 1;
-    if (s->split > 1 && s->width > 192 && md_cg_chain_looks_up_rows(c->c))
+    if (s->split > 1 && s->width > 192)
         return false;
     if (s->keys >= 128 && s->width > 80)
         return false;
-    if (finds_keys(c) && (s->keys >= 128 || (s->depth > 128 && s->split > 1)))
+    if (finds_keys(c) && (s->keys >= 128 || (s->split > 1 && (s->depth > 128 || s->row_tiles > 1))))
         return false;
     if (s->depth > 128 && (is_plain ? s->keys >= 64 && (s->depth > 192 || !holds_queries(s, c)) : s->keys > LEAST_KEYS))
         return false;
