@@ -65,6 +65,11 @@ CASES = {
     "shifted": (lambda x: _shifted(x), lambda n: (ids(9, n, 6),)),
     "bag_sum": (lambda w, i: F.embedding_bag(i, w, mode="sum") * 2, lambda n: (torch.randn(11, 6), ids(11, n, 4))),
     "bag_mean": (lambda w, i: F.embedding_bag(i, w), lambda n: (torch.randn(11, 6), ids(11, n, 4))),
+    # places that do not depend on an axis of what is added, as those of positions not on the batch
+    "scatter_rows": (lambda x, i: x.scatter_add(0, i[None].expand(3, -1), x[:3]),
+                     lambda n: (torch.randn(n + 3, 4), ids(n + 3, 4))),
+    "scatter_rows_max": (lambda x, i: x.scatter_reduce(0, i[None].expand(3, -1), x[:3] * 2, "amax"),
+                         lambda n: (torch.randn(n + 3, 4), ids(n + 3, 4))),
     "histc": (lambda x: torch.histc(x * 2, 10, -2, 2), lambda n: (edges(n),)),
     "histc_of_many_bins": (lambda x: torch.histc(x * 2, 50, -2, 2), lambda n: (edges(n),)),
     "histc_f64": (lambda x: torch.histc(x, 7, -0.3, 2.0) + 1, lambda n: (edges(n).double(),)),

@@ -16,6 +16,8 @@ from .loops import Group, Index, access
 _OF_ONE = {"argmax": "0", "argmin": "0", "var": "(body - body)", "var unbiased": "nan"}
 _OF_ONE_REAL = _OF_ONE | {"sum": "(body + 0.0)", "mean": "(body + 0.0)"}  # a sum begins with 0: -0.0 becomes 0.0
 
+_OF_UPDATES = {"+=": "sum", "max=": "max", "min=": "min"}
+
 
 @dataclass
 class Argument:
@@ -216,7 +218,12 @@ class Writer:
         assert isinstance(b.tree, Apply)
         value, *indices = (self._tree(b, t) for t in b.tree.args)
         plain = [self.names[i] for i in self._subscript(self.out[b].by)]
-        return f"{self.stored[b]}[{', '.join([*indices, *plain])}] {b.reduction} {value}"
+        left = ", ".join([*indices, *plain])
+        own = [self.names[i] for i in self.axes[b] if i is not None]
+        over = [name for name in own if not re.search(rf"\b{name}\b", left) and re.search(rf"\b{name}\b", value)]
+        if over and b.reduction in _OF_UPDATES:  # the places do not depend on them, as positions do not on the batch
+            value = f"{_OF_UPDATES[b.reduction]}[{', '.join(over)}]({value})"
+        return f"{self.stored[b]}[{left}] {b.reduction} {value}"
 
     def _element(self, b: Buf) -> str:
         assert b.tree is not None
