@@ -14,7 +14,7 @@
 #include <time.h>
 
 /* BUDGET_MS: of all measurements. DELAY_MS: a program that ends before begins none. */
-enum { BUDGET_MS = 2000, DELAY_MS = 1000, DAY_S = 24 * 3600, MOST_DAYS = 30 };
+enum { BUDGET_MS = 2000, DELAY_MS = 1000, HOUR_S = 3600, DAY_S = 24 * HOUR_S, MOST_DAYS = 30 };
 
 /* A GPU's constants were fitted to two chips, and its facts are the same at each start: only where it is asked for. */
 static bool is_wanted(const md_context *c)
@@ -64,10 +64,11 @@ static void put(const md_context *c, const md_tn_calibration *found)
     md_strbuf_finish(&text);
 }
 
+/* What other work disturbed is measured again after an hour. */
 static bool is_lasting(const md_tn_calibration *found)
 {
-    const int64_t age = (int64_t)time(NULL) - found->date;
-    return found->is_whole && found->is_sure && age > -DAY_S && age < (int64_t)MOST_DAYS * DAY_S;
+    const int64_t age = (int64_t)time(NULL) - found->date, most = found->is_sure ? (int64_t)MOST_DAYS * DAY_S : HOUR_S;
+    return found->is_whole && age > -DAY_S && age < most;
 }
 
 static bool is_over(void *user)
@@ -76,14 +77,16 @@ static bool is_over(void *user)
     return atomic_load_explicit(&c->calibration.is_closing, memory_order_relaxed) != 0 || md_jobs_are_awaited();
 }
 
-/* What it finds is kept, unless an earlier one got farther. */
+/* One that was interrupted is gone on with. */
 static bool calibrate(md_tn_calibration *out, md_context *c)
 {
     const md_tn_calibration *before = &c->calibration.found;
-    const md_tn_calibrate_options options = {
-        .budget_ms = BUDGET_MS, .is_over = is_over, .user = c, .lock = &c->runtime.lock_of_tuning};
-    if (md_tn_calibrate(out, c->builder, &options) != MD_OK || out->n == 0 ||
-        (!out->is_whole && before->is_whole && is_lasting(before)) || (!out->is_whole && out->n < before->n))
+    const md_tn_calibrate_options options = {.budget_ms = BUDGET_MS,
+                                             .is_over = is_over,
+                                             .user = c,
+                                             .lock = &c->runtime.lock_of_tuning,
+                                             .before = before->n_probes > 0 && !before->is_whole ? before : NULL};
+    if (md_tn_calibrate(out, c->builder, &options) != MD_OK || out->n == 0)
         return false;
     put(c, out);
     return true;
@@ -166,10 +169,10 @@ void md_api_add_calibration(json_t *j, const md_context *c)
     print_factors(&text, &c->calibration.factors);
     json_object_set_new(j, "calibrated", json_string(date));
     json_object_set_new(j, "calibration",
-                        json_string(is_lasting(found)  ? "measured"
-                                    : !found->is_whole ? "an estimate: it was interrupted"
-                                    : !found->is_sure  ? "an estimate: other work or heat disturbed it"
-                                                       : "an estimate: it is old"));
+                        json_string(!found->is_whole    ? "an estimate: it was interrupted"
+                                    : !found->is_sure   ? "an estimate: other work or heat disturbed it"
+                                    : is_lasting(found) ? "measured"
+                                                        : "an estimate: it is old"));
     json_object_set_new(j, "factors", md_json_text(text.failed ? "" : md_strbuf_text(&text)));
     md_strbuf_finish(&text);
 }

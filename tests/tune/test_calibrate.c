@@ -77,10 +77,16 @@ static bool is_over(void *user)
     return w->most > 0 && w->n_timed >= w->most;
 }
 
+static void go_on(md_tn_calibration *out, world *w, double budget_ms, const md_tn_calibration *before)
+{
+    assert_ok(md_tn_calibrate(
+        out, w->builder,
+        &(md_tn_calibrate_options){.budget_ms = budget_ms, .is_over = is_over, .user = w, .before = before}));
+}
+
 static void calibrate(md_tn_calibration *out, world *w, double budget_ms)
 {
-    assert_ok(md_tn_calibrate(out, w->builder,
-                              &(md_tn_calibrate_options){.budget_ms = budget_ms, .is_over = is_over, .user = w}));
+    go_on(out, w, budget_ms, NULL);
 }
 
 static double factor_of(const md_dev_factors *f, const md_fa_family *family)
@@ -110,6 +116,24 @@ static void factors_are_found(void **state)
             }
         close_world(&w);
     }
+}
+
+/* Calls without time each look at one operation, and find together what one call finds. */
+static void interrupted_ones_go_on(void **state)
+{
+    static world w;
+    md_tn_calibration whole, c = {0};
+    int n = 0;
+    (void)state;
+    open_world(&w, 1, 0);
+    calibrate(&whole, &w, 1e9);
+    for (; n == 0 || (n < 20 && !c.is_whole); n++) {
+        const md_tn_calibration before = c;
+        go_on(&c, &w, 0.5, n > 0 ? &before : NULL);
+        assert_true(c.n_probes > before.n_probes);
+    }
+    assert_true(c.is_whole && n > 2 && c.n_probes == whole.n_probes);
+    close_world(&w);
 }
 
 /* What is interrupted, has no time, or is disturbed says so. */
@@ -156,6 +180,7 @@ static void texts(void **state)
                                  .off = {{family_named("gemm"), 4, 0.75, 0.125}, {family_named("scan"), 2, -0.5, 0}},
                                  .date = 1700000000,
                                  .ms = 812.5,
+                                 .n_probes = 9,
                                  .is_whole = true};
     md_tn_calibration got;
     md_strbuf text = {0};
@@ -242,8 +267,12 @@ static void predictions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(factors_are_found), cmocka_unit_test(doubts_are_told),       cmocka_unit_test(texts),
-        cmocka_unit_test(predictions),       cmocka_unit_test(a_common_part_is_none),
+        cmocka_unit_test(factors_are_found),
+        cmocka_unit_test(doubts_are_told),
+        cmocka_unit_test(interrupted_ones_go_on),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(predictions),
+        cmocka_unit_test(a_common_part_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,22 +219,49 @@ static md_status run_probe(calibrator *c, const md_tn_probe *probe)
     return s;
 }
 
+/* From what an earlier call found. */
+static void go_on(calibrator *c, const md_tn_calibration *before)
+{
+    *c->result = before ? *before : (md_tn_calibration){.is_sure = true};
+    c->result->date = (int64_t)time(NULL);
+    for (int32_t i = 0; i < c->result->n; i++) {
+        const md_tn_off *off = &c->result->off[i];
+        c->sum[i] = off->n * off->mean;
+        c->squares[i] = off->n * (off->spread * off->spread + off->mean * off->mean);
+    }
+}
+
+/* An operation that was interrupted counts if something was timed, or if nothing else was done: it would never end. */
+static md_status run_probes(calibrator *c)
+{
+    md_tn_calibration *r = c->result;
+    const int32_t first = r->n_probes;
+    md_status s = MD_OK;
+    int32_t at = 0;
+    for (const md_tn_probe *p = md_tn_probes; p->text && s == MD_OK; p++) {
+        if (p->device != c->facts.kind || at++ < r->n_probes)
+            continue;
+        if (is_over(c))
+            return MD_OK;
+        const int32_t n_timed = c->n_timed;
+        s = run_probe(c, p);
+        r->n_probes += !is_over(c) || c->n_timed > n_timed || r->n_probes == first;
+    }
+    r->is_whole = s == MD_OK && at == r->n_probes;
+    return s;
+}
+
 md_status md_tn_calibrate(md_tn_calibration *out, md_bd *builder, const md_tn_calibrate_options *options)
 {
     calibrator c = {.result = out, .builder = builder, .dev = md_bd_device(builder), .options = options};
-    const md_tn_probe *p = md_tn_probes;
-    md_status s = MD_OK;
-    *out = (md_tn_calibration){.date = (int64_t)time(NULL)};
     c.facts = c.dev->facts;
     c.facts.factors = NULL;
     c.start_ns = md_tn_now_ns(c.dev);
-    for (; p->text && s == MD_OK && !is_over(&c); p++)
-        if (p->device == c.facts.kind)
-            s = run_probe(&c, p);
+    go_on(&c, options->before);
+    const md_status s = run_probes(&c);
     md_tn_patterns_finish(&c.patterns);
     md_tn_take_clock(c.dev);
-    out->ms = spent_ms(&c);
-    out->is_whole = !p->text && !is_over(&c);
-    out->is_sure = c.dev->mhz >= 0 && c.n_unsure <= MOST_UNSURE * c.n_timed;
+    out->ms += spent_ms(&c);
+    out->is_sure &= c.dev->mhz >= 0 && c.n_unsure <= MOST_UNSURE * c.n_timed;
     return s;
 }

@@ -19,7 +19,8 @@ typedef struct md_tn_calibration {
     md_tn_off off[MD_DEV_MOST_FACTORS];
     int64_t date; /* seconds since 1970 */
     double ms; /* that it took */
-    bool is_whole; /* false: there was no time for all families */
+    int32_t n_probes; /* operations of the list that were looked at */
+    bool is_whole; /* false: there was no time for all of them */
     bool is_sure; /* false: other work or heat disturbed it, so it is an estimate */
 } md_tn_calibration;
 
@@ -28,10 +29,12 @@ typedef struct md_tn_calibrate_options {
     bool (*is_over)(void *user); /* asked often; NULL: never */
     void *user;
     pthread_mutex_t *lock; /* held while the device's tuning stream is used; NULL: none */
+    const md_tn_calibration *before; /* one that was interrupted, to go on with; NULL: from the beginning */
 } md_tn_calibrate_options;
 
 /** Builds and times kernels of the families of the builder's device; a family that fails is left out. Takes about as
- * long as the budget says, and one build longer at most. OUT_OF_MEMORY. */
+ * long as the budget says, and one build longer at most; at least one operation is looked at, so that some calls, each
+ * going on with the one before, are whole in the end. OUT_OF_MEMORY. */
 md_status md_tn_calibrate(md_tn_calibration *out, md_bd *builder, const md_tn_calibrate_options *options);
 /** The factors of families that are off beside the others. False: there are none. */
 bool md_tn_calibration_factors(md_dev_factors *out, const md_tn_calibration *calibration);

@@ -56,8 +56,8 @@ bool md_tn_calibration_factors(md_dev_factors *out, const md_tn_calibration *c)
 
 void md_tn_calibration_print(md_strbuf *out, const md_tn_calibration *c, uint64_t machine)
 {
-    md_strbuf_printf(out, "1 %016" PRIx64 " %016" PRIx64 " %" PRId64 " %d %d %.17g\n", md_source_identity, machine,
-                     c->date, (int)c->is_whole, (int)c->is_sure, c->ms);
+    md_strbuf_printf(out, "1 %016" PRIx64 " %016" PRIx64 " %" PRId64 " %d %d %d %.17g\n", md_source_identity, machine,
+                     c->date, (int)c->n_probes, (int)c->is_whole, (int)c->is_sure, c->ms);
     for (int32_t i = 0; i < c->n; i++)
         md_strbuf_printf(out, "%s %d %.17g %.17g\n", c->off[i].family->name, (int)c->off[i].n, c->off[i].mean,
                          c->off[i].spread);
@@ -92,14 +92,14 @@ static bool read_head(md_tn_calibration *out, uint64_t machine, const char *line
     char ms[64], *end;
     uint64_t sources = 0, of = 0;
     int whole = 0, sure = 0, used = 0;
-    if (sscanf(line, "1 %" SCNx64 " %" SCNx64 " %" SCNd64 " %d %d %63s%n", &sources, &of, &out->date, &whole, &sure, ms,
-               &used) != 6 ||
+    if (sscanf(line, "1 %" SCNx64 " %" SCNx64 " %" SCNd64 " %d %d %d %63s%n", &sources, &of, &out->date, &out->n_probes,
+               &whole, &sure, ms, &used) != 7 ||
         line[used])
         return false;
     out->ms = md_strtod(ms, &end);
     out->is_whole = whole == 1;
     out->is_sure = sure == 1;
-    return !*end && sources == md_source_identity && of == machine;
+    return !*end && out->n_probes >= 0 && sources == md_source_identity && of == machine;
 }
 
 bool md_tn_calibration_read(md_tn_calibration *out, md_dev_kind kind, uint64_t machine, const char *text, size_t n)
