@@ -127,7 +127,7 @@ def print_sentences(demo, said):
     ours = sum(op["builds"][0]["us"] for op in demo["ops"])
     eager, compiled = (sum(sum(op[way]) for op in block) for way in ("eager_us", "compiled_us"))
     first = sorted(s for op in block for s in op["first_s"])
-    print(f"\nThe block takes {ours / 1e3:.2f} ms, {eager / ours:.2f} times that in eager PyTorch and {compiled / ours:.2f} times by torch.compile (dynamic=True).")
+    print(f"\nThe block takes {ours / 1e3:.2f} ms: {eager / ours:.2f} times as fast as eager PyTorch, {compiled / ours:.2f} times as fast as torch.compile (dynamic=True).")
     print(f"torch.compile made {sum(op['graphs'] for op in block)} graphs for these sizes in {sum(first):.1f} s; this library's kernels were built in {demo['build_us'] / 1e6:.1f} s, "
           f"or read from its store.")
     print(f"A size not met before adds {demo['new_shapes']['median_us']:.0f} us to its first call at the median and {demo['new_shapes']['worst_us']:.0f} us at worst; "
