@@ -11,7 +11,7 @@ from ..report import fault
 from ..ties import changes
 from .attention import name_attention
 from .causal import name_causal
-from .pairs import pair_complex
+from .complex_values import pair_complex
 from .stacks import order_stacks
 from .uniform import fold
 

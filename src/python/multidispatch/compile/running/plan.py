@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
-_HAVE_PAIRS = ("cpu",)  # devices that have kernels for pairs.py
+_HAVE_PAIRS = ("cpu",)  # devices whose kernels for pairs.py were tried from here
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
