@@ -44,6 +44,11 @@ def spread(text):
     return ["".join(p) for p in itertools.product(*(part.split(",") if i % 2 else [part] for i, part in enumerate(parts)))]
 
 
+def pins_of(options):
+    """The variants that are asked for; None: the pick."""
+    return [p for pin in options.pin for p in spread(pin) if options.keep in p] if options.pin else [None]
+
+
 def inputs(c, options):
     kind = dict(device=options.device, dtype=torch.bfloat16)
     sets = []
@@ -55,18 +60,16 @@ def inputs(c, options):
     return sets
 
 
-def own(c, pin, sets):
-    """A call by its number, or what prevents it."""
-    text = FORMULA.format(*(MASK if c["causal"] else ("", "")))
+def ready(text, c, stage, pin, sets, inputs, results):
+    """A call by its number of an op whose kernel of `stage` is built, or what prevents it. `inputs`, `results`: of a set."""
     start = time.perf_counter()
     try:
-        op = md.op(text, static=dict(d=c["d"], e=c["d"]), max_variants=1, pin=f"3:{pin}" if pin else None,
+        op = md.op(text, static=dict(d=c["d"], e=c["d"]), max_variants=1, pin=f"{stage}:{pin}" if pin else None,
                    hints=f"(b={c['b']},g={c['hk']},r={c['hq'] // c['hk']},i={c['q']},j={c['k']})")
         variant = None
-        while variant != pin or not variant: # until it is built
+        while variant != pin or not variant:
             op.call(*sets[0])
-            variant = next(s["variant"] for s in op.choice(*sets[0][:2], sets[0][3], out=sets[0][2])["stages"]
-                           if s["variant"] != "idle")
+            variant = next(s["variant"] for s in op.choice(*inputs, out=results)["stages"][::-1] if s["variant"] != "idle")
             if time.perf_counter() - start > 20:
                 return f"after 20 s {variant} serves"
             pin = pin or variant
@@ -74,6 +77,11 @@ def own(c, pin, sets):
         return str(error)[:200]
     print(f"{pin}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
     return lambda i: op.call(*sets[i % len(sets)])
+
+
+def own(c, pin, sets):
+    q, k, y, v = sets[0]
+    return ready(FORMULA.format(*(MASK if c["causal"] else ("", ""))), c, 3, pin, sets, (q, k, v), y)
 
 
 def peer(backend, c, sets):
@@ -141,7 +149,7 @@ def error_of(c, sets):
 def judge(text, options):
     c = cell_of(text)
     sets = inputs(c, options)
-    pins = [p for pin in options.pin for p in spread(pin) if options.keep in p] if options.pin else [None]
+    pins = pins_of(options)
     calls = {}
     for pin in pins:
         call = own(c, pin, sets)
@@ -167,14 +175,19 @@ def judge(text, options):
                               gbps=round(bytes_read / us / 1e3))), flush=True)
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("cell", nargs="+")
     parser.add_argument("--pin", action="append")
     parser.add_argument("--keep", default="")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--megabytes", type=int, default=300)
+    return parser
+
+
+def main():
+    parser = arguments()
+    parser.add_argument("--device", default="cuda")
     options = parser.parse_args()
     with torch.no_grad():
         for text in options.cell:

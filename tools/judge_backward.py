@@ -6,17 +6,13 @@
 CELL, VARIANT and the clock are those of judge_attention.py. A call computes dQ, dK and dV from Q, K, V, dY, Y and the
 logarithms of the sums. error: the largest difference from PyTorch's gradient in f64 over the largest gradient, of the
 first batch."""
-import argparse
 import json
-import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel
 
 import judge_attention
-import multidispatch as md
 
 MASK = ("where(j <= i + size(j) - size(i), ", ", 0)")
 FORMULA = ("let S[b,g,r,i,j] = sum[d](Q:bf16[b,g,r,i,d] * K:bf16[b,g,j,d]) * rsqrt(f32(size(d)));"
@@ -46,23 +42,8 @@ def inputs(c, options):
 
 
 def own(c, pin, sets):
-    """A call by its number, or what prevents it."""
-    start = time.perf_counter()
-    try:
-        op = md.op(FORMULA.format(*(MASK if c["causal"] else ("", ""))), static=dict(d=c["d"], e=c["d"]), max_variants=1,
-                   pin=f"{STAGE}:{pin}" if pin else None,
-                   hints=f"(b={c['b']},g={c['hk']},r={c['hq'] // c['hk']},i={c['q']},j={c['k']})")
-        variant = None
-        while variant != pin or not variant:  # until it is built
-            op.call(*sets[0])
-            variant = op.choice(*sets[0][:6], out=sets[0][6:])["stages"][-1]["variant"]
-            if time.perf_counter() - start > 20:
-                return f"after 20 s {variant} serves"
-            pin = pin or variant
-    except md.MdError as error:
-        return str(error)[:200]
-    print(f"{pin}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
-    return lambda i: op.call(*sets[i % len(sets)])
+    text = FORMULA.format(*(MASK if c["causal"] else ("", "")))
+    return judge_attention.ready(text, c, STAGE, pin, sets, sets[0][:6], sets[0][6:])
 
 
 def peer(backend, c, sets):
@@ -105,8 +86,7 @@ def error_of(c, sets):
 def judge(text, options):
     c = judge_attention.cell_of(text)
     sets, calls = inputs(c, options), {}
-    pins = [p for pin in options.pin for p in judge_attention.spread(pin) if options.keep in p] if options.pin else [None]
-    for pin in pins:
+    for pin in judge_attention.pins_of(options):
         call = own(c, pin, sets)
         line = dict(cell=text, variant=pin or "pick")
         if isinstance(call, str):
@@ -131,12 +111,7 @@ def judge(text, options):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("cell", nargs="+")
-    parser.add_argument("--pin", action="append")
-    parser.add_argument("--keep", default="")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--megabytes", type=int, default=300)
+    parser = judge_attention.arguments()
     parser.add_argument("--unchecked", action="store_true")
     options = parser.parse_args()
     options.device = "cuda"
