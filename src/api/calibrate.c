@@ -1,14 +1,12 @@
 /* A machine calibrates itself: what an earlier process found is taken over; what is missing, old or uncertain is found
  * in the background, for later ones. In one process picks follow the same constants from its first op to its last. */
 #include "api/context.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "base/task/jobs.h"
 #include "device/host/host.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -27,15 +25,12 @@ static bool is_wanted(const md_context *c)
            c->bundles.n == 0 && !(f->kind == MD_DEV_HOST && md_env_rates(given));
 }
 
-/* What a machine of the same name may have otherwise. */
-static uint64_t machine_of(const md_dev_facts *f)
-{
-    return f->kind == MD_DEV_HOST ? (uint64_t)md_dev_host_machine() : (uint64_t)f->global_bytes;
-}
-
+/* By what machines of one name may have otherwise. */
 static void name_entry(char out[40], const md_context *c)
 {
-    snprintf(out, 40, "calibrated %016" PRIx64, machine_of(&c->dev->facts));
+    const md_dev_facts *f = &c->dev->facts;
+    snprintf(out, 40, "calibrated %016" PRIx64,
+             f->kind == MD_DEV_HOST ? (uint64_t)md_dev_host_machine() : (uint64_t)f->global_bytes);
 }
 
 static bool find(md_tn_calibration *out, const md_context *c)
@@ -46,7 +41,7 @@ static bool find(md_tn_calibration *out, const md_context *c)
     name_entry(key, c);
     if (md_sr_find_at(&text, &n, c->store, 0, MD_API_FACTS, key) != MD_OK)
         return false;
-    const bool is_good = md_tn_calibration_read(out, c->dev->facts.kind, machine_of(&c->dev->facts), text, n);
+    const bool is_good = md_tn_calibration_read(out, c->dev->facts.kind, text, n);
     free(text);
     if (!is_good)
         md_sr_discard(c->store, MD_API_FACTS, key);
@@ -58,7 +53,7 @@ static void put(const md_context *c, const md_tn_calibration *found)
     char key[40];
     md_strbuf text = {0};
     name_entry(key, c);
-    md_tn_calibration_print(&text, found, machine_of(&c->dev->facts));
+    md_tn_calibration_print(&text, found);
     if (!text.failed)
         (void)md_sr_put(c->store, MD_API_FACTS, key, md_strbuf_text(&text), text.size);
     md_strbuf_finish(&text);

@@ -23,7 +23,7 @@ int main(int n, char **argument)
         s = md_bd_create(&builder, dev);
     if (s == MD_OK)
         s = md_tn_calibrate(&c, builder, &(md_tn_calibrate_options){.budget_ms = budget_ms});
-    md_tn_calibration_print(&text, &c, 0);
+    md_tn_calibration_print(&text, &c);
     printf("%s\n%s", s == MD_OK ? "ok" : md_last_error(), text.size ? md_strbuf_text(&text) : "");
     md_strbuf_finish(&text);
     md_bd_destroy(&builder);

@@ -1,7 +1,6 @@
 /* Builds and times the kernels that a device is calibrated by. */
 #include "tune/calibrate/calibrate.h"
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "stage/stage.h"
 #include "tune/bench/bench.h"
@@ -26,7 +25,6 @@ typedef struct calibrator {
     const md_tn_calibrate_options *options;
     md_tn_patterns patterns;
     uint64_t start_ns;
-    double sum[MD_DEV_MOST_FACTORS], squares[MD_DEV_MOST_FACTORS]; /* of logs, parallel to result->off */
     int32_t n_timed, n_unsure;
 } calibrator;
 
@@ -61,13 +59,11 @@ static void note(calibrator *c, const md_fa_family *family, double us, double mo
     if (i == MD_DEV_MOST_FACTORS || !(us > 0) || !(model_us > 0))
         return;
     r->n = MD_MAX(r->n, i + 1);
-    const double off = log(us / model_us);
-    c->sum[i] += off;
-    c->squares[i] += off * off;
-    r->off[i].family = family;
-    const int32_t n = ++r->off[i].n;
-    r->off[i].mean = c->sum[i] / n;
-    r->off[i].spread = sqrt(fmax(c->squares[i] / n - r->off[i].mean * r->off[i].mean, 0));
+    md_tn_off *off = &r->off[i];
+    const double x = log(us / model_us), squares = off->n * off->spread * off->spread, step = x - off->mean;
+    off->family = family;
+    off->mean += step / ++off->n;
+    off->spread = sqrt((squares + step * (x - off->mean)) / off->n); /* Welford 1962 */
 }
 
 /* Waits for the build, and gives up where time is over. */
@@ -219,18 +215,6 @@ static md_status run_probe(calibrator *c, const md_tn_probe *probe)
     return s;
 }
 
-/* From what an earlier call found. */
-static void go_on(calibrator *c, const md_tn_calibration *before)
-{
-    *c->result = before ? *before : (md_tn_calibration){.is_sure = true};
-    c->result->date = (int64_t)time(NULL);
-    for (int32_t i = 0; i < c->result->n; i++) {
-        const md_tn_off *off = &c->result->off[i];
-        c->sum[i] = off->n * off->mean;
-        c->squares[i] = off->n * (off->spread * off->spread + off->mean * off->mean);
-    }
-}
-
 /* An operation that was interrupted counts if something was timed, or if nothing else was done: it would never end. */
 static md_status run_probes(calibrator *c)
 {
@@ -257,7 +241,8 @@ md_status md_tn_calibrate(md_tn_calibration *out, md_bd *builder, const md_tn_ca
     c.facts = c.dev->facts;
     c.facts.factors = NULL;
     c.start_ns = md_tn_now_ns(c.dev);
-    go_on(&c, options->before);
+    *out = options->before ? *options->before : (md_tn_calibration){.is_sure = true};
+    out->date = (int64_t)time(NULL);
     const md_status s = run_probes(&c);
     md_tn_patterns_finish(&c.patterns);
     md_tn_take_clock(c.dev);

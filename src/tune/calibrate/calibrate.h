@@ -39,10 +39,10 @@ md_status md_tn_calibrate(md_tn_calibration *out, md_bd *builder, const md_tn_ca
 /** The factors of families that are off beside the others. False: there are none. */
 bool md_tn_calibration_factors(md_dev_factors *out, const md_tn_calibration *calibration);
 
-/** As text, with `machine`, a number that another machine of the same name does not have. */
-void md_tn_calibration_print(md_strbuf *out, const md_tn_calibration *calibration, uint64_t machine);
-/** False for what is damaged, impossible, of another machine, or of other sources of the library. Families that are not
- * known any more are left out. `text` has a 0 behind its n bytes. */
-bool md_tn_calibration_read(md_tn_calibration *out, md_dev_kind kind, uint64_t machine, const char *text, size_t n);
+/** As text. */
+void md_tn_calibration_print(md_strbuf *out, const md_tn_calibration *calibration);
+/** False for what is damaged, impossible, or of other sources of the library. Families that are not known any more are
+ * left out. `text` has a 0 behind its n bytes. */
+bool md_tn_calibration_read(md_tn_calibration *out, md_dev_kind kind, const char *text, size_t n);
 
 #endif

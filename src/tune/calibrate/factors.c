@@ -54,10 +54,10 @@ bool md_tn_calibration_factors(md_dev_factors *out, const md_tn_calibration *c)
     return out->n > 0;
 }
 
-void md_tn_calibration_print(md_strbuf *out, const md_tn_calibration *c, uint64_t machine)
+void md_tn_calibration_print(md_strbuf *out, const md_tn_calibration *c)
 {
-    md_strbuf_printf(out, "1 %016" PRIx64 " %016" PRIx64 " %" PRId64 " %d %d %d %.17g\n", md_source_identity, machine,
-                     c->date, (int)c->n_probes, (int)c->is_whole, (int)c->is_sure, c->ms);
+    md_strbuf_printf(out, "1 %016" PRIx64 " %" PRId64 " %d %d %d %.17g\n", md_source_identity, c->date,
+                     (int)c->n_probes, (int)c->is_whole, (int)c->is_sure, c->ms);
     for (int32_t i = 0; i < c->n; i++)
         md_strbuf_printf(out, "%s %d %.17g %.17g\n", c->off[i].family->name, (int)c->off[i].n, c->off[i].mean,
                          c->off[i].spread);
@@ -87,22 +87,22 @@ static bool read_off(md_tn_calibration *out, md_dev_kind kind, const char *line)
     return true;
 }
 
-static bool read_head(md_tn_calibration *out, uint64_t machine, const char *line)
+static bool read_head(md_tn_calibration *out, const char *line)
 {
     char ms[64], *end;
-    uint64_t sources = 0, of = 0;
+    uint64_t sources = 0;
     int whole = 0, sure = 0, used = 0;
-    if (sscanf(line, "1 %" SCNx64 " %" SCNx64 " %" SCNd64 " %d %d %d %63s%n", &sources, &of, &out->date, &out->n_probes,
-               &whole, &sure, ms, &used) != 7 ||
+    if (sscanf(line, "1 %" SCNx64 " %" SCNd64 " %d %d %d %63s%n", &sources, &out->date, &out->n_probes, &whole, &sure,
+               ms, &used) != 6 ||
         line[used])
         return false;
     out->ms = md_strtod(ms, &end);
     out->is_whole = whole == 1;
     out->is_sure = sure == 1;
-    return !*end && out->n_probes >= 0 && sources == md_source_identity && of == machine;
+    return !*end && out->n_probes >= 0 && sources == md_source_identity;
 }
 
-bool md_tn_calibration_read(md_tn_calibration *out, md_dev_kind kind, uint64_t machine, const char *text, size_t n)
+bool md_tn_calibration_read(md_tn_calibration *out, md_dev_kind kind, const char *text, size_t n)
 {
     *out = (md_tn_calibration){0};
     bool is_good = n > 0 && strlen(text) == n && text[n - 1] == '\n', is_head = true;
@@ -114,7 +114,7 @@ bool md_tn_calibration_read(md_tn_calibration *out, md_dev_kind kind, uint64_t m
             break;
         memcpy(line, at, length);
         line[length] = 0;
-        is_good = is_head ? read_head(out, machine, line) : read_off(out, kind, line);
+        is_good = is_head ? read_head(out, line) : read_off(out, kind, line);
         is_head = false;
         at += length + 1;
     }

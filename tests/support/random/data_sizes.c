@@ -181,7 +181,8 @@ static bool stretch(data_maker *m)
     return is_inside;
 }
 
-/* An output without elements stores nothing and so reports nothing, but where it shares a kernel with another one. */
+/* Scatters of several statements get a place at least: an output without elements reports no index, unless it shares a
+ * kernel with another one. */
 static void fill_targets(data_maker *m)
 {
     for (int32_t i = 0; i < m->f->n_stmts && m->f->n_stmts > 1; i++) {
