@@ -1,12 +1,17 @@
-/* Copies of lines of 16-bit elements to shared memory: what kernels of chains and of pairs share. */
+/* Lines of 16-bit elements in shared memory: what kernels of chains and of pairs share. */
 #ifndef MD_CUDA_CHAIN_LINES_H
 #define MD_CUDA_CHAIN_LINES_H
 
-/* Copies lines of a tile, `lines` (a power of 2, up to 32) from `first` on, without waiting, so many pieces of a lane
- * at once: fewer for threads with few registers. In shared memory 64
- * elements of each of `pitch` lines follow each other, in pieces of 16 bytes that are swapped so that eight lines at
- * one piece are in different banks. `at`: where line `first + lane % lines` lies in data, -1: nowhere, then it becomes
- * zeros. A warp. */
+/* The address of piece c of a line in shared memory: 64 elements of each of `pitch` lines follow each other, in pieces
+ * of 16 bytes that are swapped so that eight lines at one piece are in different banks. */
+template <int pitch> MD_INLINE unsigned md_piece_at(unsigned lines, int line, int c)
+{
+    return lines + c / 8 * (pitch * 128) + line * 128 + ((c % 8 ^ (line & 7)) << 4);
+}
+
+/* A warp copies lines of a tile, `lines` (a power of 2, up to 32) from `first` on, without waiting. `at`: where line
+ * `first + lane % lines` lies in data, -1: nowhere, then it becomes zeros. A lane copies `at_once` pieces at a time:
+ * fewer where threads have few registers. */
 template <int elements, int lines, int pitch, int at_once = (elements / 8 * lines + 31) / 32, class T>
 MD_INLINE void md_copy_lines(unsigned to, int first, const T *data, long long at, int lane = threadIdx.x & 31)
 {
@@ -17,8 +22,7 @@ MD_INLINE void md_copy_lines(unsigned to, int first, const T *data, long long at
         const int piece = (turn + j) * 32 + lane, own = piece / PIECES, c = piece % PIECES, line = first + own;
         const long long from = __shfl_sync(MD_ALL_LANES, at, own & (lines - 1));
         if (PIECES * lines % 32 == 0 || own < lines)
-            md_copy_or_clear(to + c / 8 * (pitch * 128) + line * 128 + ((c % 8 ^ (line & 7)) << 4),
-                             data + (from < 0 ? 0 : from + c * 8), from < 0 ? 0 : 16);
+            md_copy_or_clear(md_piece_at<pitch>(to, line, c), data + (from < 0 ? 0 : from + c * 8), from < 0 ? 0 : 16);
     }
 }
 
@@ -39,6 +43,20 @@ MD_INLINE void md_copy_even_lines(unsigned to, int first, const uint16_t *from, 
         at += STEP * stride;
     }
 }
+
+/* The present one of n stages that are filled in turn, and the phase of its barriers. */
+template <int n> struct md_ring {
+    int at;
+    unsigned phase;
+    __device__ __forceinline__ md_ring() : at(0), phase(0) {}
+    __device__ __forceinline__ void next()
+    {
+        if (++at == n) {
+            at = 0;
+            phase ^= 1;
+        }
+    }
+};
 
 /* Whether a warp can copy so many lines of so many elements like that. */
 template <int elements, int lines> struct md_has_even {

@@ -10,9 +10,7 @@
 #include "tma.h"
 #endif
 
-#ifndef MD_TEST_PAUSE /* Tests of races define it to delay threads (tma.h). */
-#define MD_TEST_PAUSE(place)
-#endif
+#include "races.h"
 
 enum {
     PITCH = MD_WIDTH + 4, /* of a row of sums */

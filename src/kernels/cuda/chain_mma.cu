@@ -20,13 +20,9 @@
 #include "chain.h"
 #include "chain_work.h"
 #include "mma.h"
+#include "mma_lines.h"
+#include "races.h"
 #include "chain_rows.h"
-
-/* Tests of races define these two, to delay threads and to fill memory with NaN by all threads together (tma.h). */
-#ifndef MD_TEST_PAUSE
-#define MD_TEST_PAUSE(place)
-#define MD_TEST_POISON_TOGETHER(to, bytes)
-#endif
 
 enum {
     THREADS = 32 * MD_WARPS,
@@ -85,46 +81,25 @@ MD_INLINE void md_copy_block(unsigned to, const md_params &p, const md_chain_bat
     md_copy_some_values<WARP_KEYS, MD_BN>(to + K_BYTES, line, &p, even, at, key, t.end);
 }
 
-/* Step i of the queries as left operands. */
-MD_INLINE void md_load_queries(unsigned (&q)[MD_ROW_TILES][4], unsigned queries, int i)
-{
-    const int lane = threadIdx.x & 31, c = 2 * i + lane / 16;
-    MD_FOR (t, MD_ROW_TILES) {
-        const int line = md_first_row() + t * 16 + (lane & 15);
-        md_ldmatrix(q[t], queries + c / 8 * (ROWS * 128) + line * 128 + ((c % 8 ^ (line & 7)) << 4));
-    }
-}
-
 MD_INLINE void md_multiply_keys(md_scores_of &s, md_queries &held, unsigned queries, unsigned keys)
 {
-    const int lane = threadIdx.x & 31, key = (lane & 7) + lane / 16 * 8;
     MD_FOR (t, MD_ROW_TILES)
         MD_FOR (i, MD_BN / 2)
             s[t][i] = 0;
     MD_FOR (i, STEPS) {
-        const int c = 2 * i + (lane >> 3 & 1);
         unsigned(&q)[MD_ROW_TILES][4] = held[MD_HOLDS ? i : 0];
         if (!MD_HOLDS)
-            md_load_queries(q, queries, i);
-        MD_FOR (j, MD_BN / 16) {
-            unsigned k[4];
-            md_ldmatrix(k, keys + c / 8 * (MD_BN * 128) + (j * 16 + key) * 128 + ((c % 8 ^ (key & 7)) << 4));
-            MD_FOR (t, MD_ROW_TILES) {
-                md_mma(s[t] + j * 8, q[t], k[0], k[1]);
-                md_mma(s[t] + j * 8 + 4, q[t], k[2], k[3]);
-            }
-        }
+            md_load_step<ROWS>(q, queries, md_first_row(), i);
+        md_multiply_step<MD_BN>(s, q, keys, i);
     }
 }
 
 MD_INLINE void md_multiply_values(md_sums (&o)[MD_ROW_TILES], const md_block_powers (&w)[MD_ROW_TILES], unsigned values)
 {
-    const int lane = threadIdx.x & 31, key = lane & 15;
     MD_FOR (j, MD_BN / 16)
         MD_FOR (i, MD_WIDTH / 16) {
             unsigned v[4];
-            const int c = 2 * i + lane / 16;
-            md_ldmatrix_across(v, values + c / 8 * (MD_BN * 128) + (j * 16 + key) * 128 + ((c % 8 ^ (key & 7)) << 4));
+            md_load_values<MD_BN>(v, values, j, i);
             MD_FOR (t, MD_ROW_TILES)
                 MD_FOR (half, MD_HALVES) {
                     const unsigned *a = w[t][half] + j * 4;
@@ -194,7 +169,7 @@ MD_INLINE void md_attend(md_sums (&o)[MD_ROW_TILES], md_mine &m, const md_params
         __syncthreads();
         if (MD_HOLDS && block == begin)
             MD_FOR (i, STEPS)
-                md_load_queries(held[MD_HOLDS ? i : 0], memory, i);
+                md_load_step<ROWS>(held[MD_HOLDS ? i : 0], memory, md_first_row(), i);
         if (block + MD_STAGES - 1 < end)
             md_copy_block(ring + next * STAGE_BYTES, p, b, even, t, block + MD_STAGES - 1);
         md_copy_commit();

@@ -118,7 +118,7 @@ MD_INLINE void md_multiply_keys(md_scores_of &s, const md_queries &q, unsigned k
     MD_FOR (i, STEPS) {
         unsigned k[4];
         const int c = 2 * i + lane / 16;
-        md_ldmatrix(k, keys + c / 8 * (KEYS * 128) + (lane & 15) * 128 + ((c % 8 ^ (lane & 7)) << 4));
+        md_ldmatrix(k, md_piece_at<KEYS>(keys, lane & 15, c));
         MD_FOR (t, MD_ROW_TILES)
             md_mma(i % 2 ? odd[t] : s[t], k, q.word[t][i][0], q.word[t][i][1]);
     }
@@ -178,7 +178,7 @@ MD_INLINE void md_multiply_values(md_part &a, const unsigned (&w)[MD_HALVES][MD_
     MD_FOR (i, LINES) {
         unsigned v[4];
         const int c = 2 * i + (lane >> 3 & 1);
-        md_ldmatrix_across(v, values + c / 8 * (KEYS * 128) + key * 128 + ((c % 8 ^ (key & 7)) << 4));
+        md_ldmatrix_across(v, md_piece_at<KEYS>(values, key, c));
         MD_FOR (half, MD_HALVES)
             MD_FOR (t, MD_ROW_TILES)
                 md_mma(a.sums[t][i], v, w[half][t][0], w[half][t][1]);

@@ -3,19 +3,6 @@
 #ifndef MD_CUDA_CHAIN_WGMMA_COPY_H
 #define MD_CUDA_CHAIN_WGMMA_COPY_H
 
-template <int n> struct md_ring {
-    int at;
-    unsigned phase;
-    __device__ __forceinline__ md_ring() : at(0), phase(0) {}
-    __device__ __forceinline__ void next()
-    {
-        if (++at == n) {
-            at = 0;
-            phase ^= 1;
-        }
-    }
-};
-
 typedef md_ring<MD_STAGES> md_blocks_ring;
 
 /* What the leading warp writes down of a tile: words of a note. Then, for each warpgroup, the blocks of which all its

@@ -15,10 +15,7 @@
 #define MD_AS_TEXT_(a) #a
 #define MD_AS_TEXT(a) MD_AS_TEXT_(a)
 
-#ifndef MD_TEST_PAUSE /* a test of races defines them, as in tma.h; all threads fill with NaN together */
-#define MD_TEST_PAUSE(place)
-#define MD_TEST_POISON_TOGETHER(to, bytes)
-#endif
+#include "races.h"
 
 enum {
     BK = 64,

@@ -18,16 +18,12 @@
 #include "chain_check.h"
 #include "chain_lines.h"
 #include "mma.h"
+#include "mma_lines.h"
+#include "races.h"
 /* a block has tiles of one sum */
 #define MD_PAIR_KINDS MD_PAIR_SUMS
 #define md_kind_is_to_keys md_pairs_towards_keys
 #include "pairs_part.h"
-
-/* Tests of races define these two, to delay threads and to fill memory with NaN by all threads together (tma.h). */
-#ifndef MD_TEST_PAUSE
-#define MD_TEST_PAUSE(place)
-#define MD_TEST_POISON_TOGETHER(to, bytes)
-#endif
 
 enum {
     THREADS = 32 * MD_WARPS,
@@ -56,17 +52,6 @@ template <int sum> struct md_room {
 typedef float md_products[MD_ROW_TILES][MD_BLOCK / 2];
 
 MD_INLINE int md_first_line() { return threadIdx.x / 32 * WARP_LINES; }
-
-/* The place of a line of an operand; -1 from `end` on. */
-template <int operand> MD_INLINE long long md_line_place(const md_params &p, const md_chain_batch &b, int line, int end)
-{
-    md_chain_row row = {0};
-    if (line >= end)
-        return -1;
-    if (!md_pairs_of_keys(operand))
-        row = md_chain_row_of(&p, &b, line);
-    return md_pairs_place(operand, &p, &b, &row, line);
-}
 
 /* A warp copies its own lines of an operand. */
 template <int operand>
@@ -111,23 +96,13 @@ MD_INLINE void md_copy_block(unsigned to, md_chain_row *notes, const md_params &
 /* x = own lines times other lines. */
 template <int length> MD_INLINE void md_multiply_lines(md_products &x, unsigned own, unsigned others)
 {
-    const int lane = threadIdx.x & 31, other = (lane & 7) + lane / 16 * 8, line = md_first_line() + (lane & 15);
     MD_FOR (t, MD_ROW_TILES)
         MD_FOR (i, MD_BLOCK / 2)
             x[t][i] = 0;
     MD_FOR (i, length / 16) {
-        const int c = 2 * i + lane / 16, d = 2 * i + (lane >> 3 & 1);
-        unsigned q[MD_ROW_TILES][4];
-        MD_FOR (t, MD_ROW_TILES)
-            md_ldmatrix(q[t], own + c / 8 * (OWN * 128) + (line + t * 16) * 128 + ((c % 8 ^ (line & 7)) << 4));
-        MD_FOR (j, MD_BLOCK / 16) {
-            unsigned k[4];
-            md_ldmatrix(k, others + d / 8 * (MD_BLOCK * 128) + (j * 16 + other) * 128 + ((d % 8 ^ (other & 7)) << 4));
-            MD_FOR (t, MD_ROW_TILES) {
-                md_mma(x[t] + j * 8, q[t], k[0], k[1]);
-                md_mma(x[t] + j * 8 + 4, q[t], k[2], k[3]);
-            }
-        }
+        unsigned a[MD_ROW_TILES][4];
+        md_load_step<OWN>(a, own, md_first_line(), i);
+        md_multiply_step<MD_BLOCK>(x, a, others, i);
     }
 }
 
@@ -170,7 +145,6 @@ MD_INLINE void md_multiply_values(float (&o)[MD_ROW_TILES][md_part<sum>::WIDTH /
                                   unsigned values)
 {
     enum { HALVES = md_part<sum>::HALVES };
-    const int lane = threadIdx.x & 31, other = lane & 15;
     MD_FOR (j, MD_BLOCK / 16) {
         unsigned a[HALVES][MD_ROW_TILES][4];
         MD_FOR (t, MD_ROW_TILES)
@@ -182,9 +156,7 @@ MD_INLINE void md_multiply_values(float (&o)[MD_ROW_TILES][md_part<sum>::WIDTH /
             }
         MD_FOR (i, md_part<sum>::WIDTH / 16) {
             unsigned v[4];
-            const int c = 2 * i + lane / 16;
-            md_ldmatrix_across(v, values + c / 8 * (MD_BLOCK * 128) + (j * 16 + other) * 128 +
-                                      ((c % 8 ^ (other & 7)) << 4));
+            md_load_values<MD_BLOCK>(v, values, j, i);
             MD_FOR (t, MD_ROW_TILES)
                 MD_FOR (h, HALVES) {
                     md_mma(o[t] + i * 8, a[h][t], v[0], v[1]);

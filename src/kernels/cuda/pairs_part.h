@@ -6,6 +6,17 @@
 /* Lines in shared memory: 128 bytes of each follow each other. */
 MD_INLINE constexpr int md_lines_bytes(int lines, int length) { return (length + 63) / 64 * lines * 128; }
 
+/* The place of a line of an operand; -1 from `end` on. */
+template <int operand> MD_INLINE long long md_line_place(const md_params &p, const md_chain_batch &b, int line, int end)
+{
+    md_chain_row row = {0};
+    if (line >= end)
+        return -1;
+    if (!md_pairs_of_keys(operand))
+        row = md_chain_row_of(&p, &b, line);
+    return md_pairs_place(operand, &p, &b, &row, line);
+}
+
 template <int sum> struct md_part {
     enum {
         TO_KEYS = md_pairs_towards_keys(sum),

@@ -5,22 +5,14 @@
  * tensor cores multiply for the other one. Nothing is exchanged between blocks, and every element is summed in the
  * order of the other lines.
  *
- * With MD_JOINT there are tiles of keys only. They also compute what their pairs add to the results towards rows, whose
- * weights are those of one of their sums, and add it to memory, in any order: five products in place of seven for the
- * gradient of attention. Launches before and after (MD_PHASE) clear that memory, and store the results.
- *
  * md_config.h:
  *   MD_DEPTH, MD_WIDTH          elements of the lines of the first product; of others
  *   MD_BLOCK                    other lines of a step
  *   MD_STAGES                   steps in the ring
  *   MD_LOW, MD_HIGH             registers of copying and computing threads
- *   MD_JOINT, MD_ROW_WEIGHT     see above; the sum towards keys, 0 or 1, that has the weights of results towards rows
- *   MD_PHASE                    with MD_JOINT: 1 clears, 2 computes, 3 stores; else 2
  *   md_pairs_pack(a, b)         two weights as a word of 16-bit elements
- *   md_multiply(x, a, b, keep)  the instruction for products of own lines with others; md_multiply_first(x, a, b)
+ *   md_multiply(x, a, b, keep)  the instruction for products of own lines with others
  *   md_accumulate(o, w, v)      the instruction that adds a product of weights with values
- *   md_multiply_across(x, a, b, keep)     that for what a block's pairs add to rows: both operands across lines;
- *                               md_multiply_across_first(x, a, b)
  * md_expr.h: src/codegen/chain/pairs.h. Grid: a block for each tile of each direction, and some for none. */
 #include "md_config.h"
 #include "prelude.h"
@@ -38,13 +30,8 @@ MD_INLINE constexpr int md_sums_towards(int keys)
         n += md_pairs_towards_keys(s) == keys;
     return n;
 }
-#if MD_JOINT
-#define MD_PAIR_KINDS 1
-#define md_kind_is_to_keys(k) 1
-#else
 #define MD_PAIR_KINDS ((md_sums_towards(0) > 0) + (md_sums_towards(1) > 0))
 #define md_kind_is_to_keys(k) ((k) == 0 && md_sums_towards(1) > 0)
-#endif
 #include "pairs_part.h"
 #include "pairs_wgmma_copy.h"
 
@@ -83,16 +70,9 @@ MD_INLINE int md_own_line() { return md_group() * 64 + (threadIdx.x / 32 & 3) * 
 template <int length> MD_INLINE void md_issue_product(md_products &x, unsigned own, unsigned others)
 {
     const unsigned a = md_matrix_low(own + md_group() * 64 * 128, 8192), b = md_matrix_low(others, 8192);
-    MD_FOR (i, length / 16) {
-        const unsigned long long left = md_matrix_at(a, i / 4 * (OWN * 128) + i % 4 * 32),
-                                 right = md_matrix_at(b, i / 4 * (MD_BLOCK * 128) + i % 4 * 32);
-#if MD_JOINT
-        if (i == 0)
-            md_multiply_first(x, left, right);
-        else
-#endif
-            md_multiply(x, left, right, i > 0);
-    }
+    MD_FOR (i, length / 16)
+        md_multiply(x, md_matrix_at(a, i / 4 * (OWN * 128) + i % 4 * 32),
+                    md_matrix_at(b, i / 4 * (MD_BLOCK * 128) + i % 4 * 32), i > 0);
 }
 
 /* Issues the product of weights with half a block of values. */
@@ -116,10 +96,9 @@ template <int to_keys, int n> MD_INLINE void md_issue(md_products &x, unsigned m
 /* A block as a thread sees it. */
 typedef struct md_step {
     const md_chain_row *notes; /* of the block's rows, or of the tile's */
-    unsigned stage, weights; /* addresses: other lines; room for weights that are left for rows */
+    unsigned stage; /* the address of other lines */
     int own, own_end; /* the thread's first own line; own lines from there on do not exist */
     int first, end; /* the block's first line; others from there on do not exist */
-    int batch;
 } md_step;
 
 /* A weight of sum s. `open`: all lines exist, and no bound leaves any out. */
@@ -143,7 +122,7 @@ MD_INLINE void md_weigh(md_weights &w0, md_weights &w1, const md_products &x, co
             float v0[2], v1[2];
             MD_FOR (e, 2) {
                 const int other = g * 8 + (threadIdx.x & 3) * 2 + e, at = g * 4 + half * 2 + e;
-                const bool exists = t.first + other < t.end && (!MD_JOINT || own < t.own_end);
+                const bool exists = t.first + other < t.end;
                 const md_chain_row &row = to_keys ? t.notes[other] : t.notes[md_own_line() + half * 8];
                 const int key =
                     to_keys ? min(own, t.own_end - 1) : (open ? t.first + other : min(t.first + other, t.end - 1));
@@ -187,17 +166,10 @@ template <int to_keys> MD_INLINE void md_store_sums(const md_sums<to_keys> &o, c
     }
 }
 
-#if MD_JOINT
-#include "pairs_wgmma_rows.h"
-#endif
-
 /* A thread's share of a tile. */
 template <int to_keys> struct md_mine {
     md_sums<to_keys> o;
     md_products x, x2; /* of the present block */
-#if MD_JOINT
-    md_row_sums rows; /* what it adds to results towards rows */
-#endif
     md_blocks_ring now;
 };
 
@@ -217,8 +189,7 @@ template <int to_keys> MD_INLINE void md_issue_both(md_mine<to_keys> &m, unsigne
 }
 
 /* Adds a block to the sums, part by part: the tensor cores add one while the weights of the next are computed. */
-template <int to_keys, bool open>
-MD_INLINE void md_add_block(md_mine<to_keys> &m, const md_params &p, const md_step &t, unsigned memory)
+template <int to_keys, bool open> MD_INLINE void md_add_block(md_mine<to_keys> &m, const md_params &p, const md_step &t)
 {
     typedef md_sums<to_keys> S;
     typedef md_room<to_keys> R;
@@ -230,31 +201,7 @@ MD_INLINE void md_add_block(md_mine<to_keys> &m, const md_params &p, const md_st
         if constexpr (S::N > 1)
             md_issue_sum(m.o.second, w1[part], t.stage + R::value_at(md_pairs_value(S::SECOND)), part);
         md_wgmma_commit();
-#if MD_JOINT
-        md_leave_weights(t.weights, MD_ROW_WEIGHT ? w1[part] : w0[part], part);
-#endif
     }
-#if MD_JOINT
-    md_multiply_rows(m.rows, memory, t.weights);
-#endif
-    md_wgmma_wait<0>();
-}
-
-/* The products of the next block; what the last one gave for rows goes to memory meanwhile. */
-template <int to_keys>
-MD_INLINE void md_begin_block(md_mine<to_keys> &m, const md_params &p, const md_step &last, unsigned memory)
-{
-#if MD_JOINT
-    md_wgmma_fence();
-    md_issue<to_keys, 0>(m.x, memory, md_stage_of(m, memory));
-    md_wgmma_commit();
-    md_add_to_rows(m.rows, p, last.batch, last.first, last.end);
-    md_wgmma_fence();
-    md_issue<to_keys, 1>(m.x2, memory, md_stage_of(m, memory));
-    md_wgmma_commit();
-#else
-    md_issue_both(m, memory);
-#endif
     md_wgmma_wait<0>();
 }
 
@@ -265,13 +212,10 @@ MD_INLINE void md_consume(const md_params &p, const md_pair_tile &tile, unsigned
     typedef md_room<to_keys> R;
     const md_bars bars = md_bars_of(memory + R::BARS_AT);
     const md_chain_row *const notes = (const md_chain_row *)(data + R::NOTES_AT);
-    const bool is_whole = !MD_JOINT || tile.tile * OWN + OWN <= md_own_end<to_keys>(p);
     md_mine<to_keys> m;
     md_step t;
     t.own = tile.tile * OWN + md_own_line();
     t.own_end = md_own_end<to_keys>(p);
-    t.batch = tile.batch;
-    t.weights = memory + R::WEIGHTS_AT;
     md_bar_wait(bars.own, 0);
     md_bar_wait(bars.full, 0);
     md_other_block block = md_load_word(bars.word);
@@ -288,18 +232,18 @@ MD_INLINE void md_consume(const md_params &p, const md_pair_tile &tile, unsigned
         t.end = md_load_word(bars.word + m.now.at * 8 + 4);
         t.notes = notes + (to_keys ? m.now.at * MD_BLOCK : 0);
         t.stage = md_stage_of(m, memory);
-        if (md_is_open(block) && is_whole && t.first + MD_BLOCK <= t.end)
-            md_add_block<to_keys, true>(m, p, t, memory);
+        if (md_is_open(block) && t.first + MD_BLOCK <= t.end)
+            md_add_block<to_keys, true>(m, p, t);
         else
-            md_add_block<to_keys, false>(m, p, t, memory);
+            md_add_block<to_keys, false>(m, p, t);
         __syncwarp();
         if ((threadIdx.x & 31) == 0)
             md_bar_arrive(empty);
         m.now.next();
         md_bar_wait(bars.full + m.now.at * 8, m.now.phase);
         block = md_load_word(bars.word + m.now.at * 8);
-        md_begin_block(m, p, t, memory);
-        t.weights = memory + 2 * R::WEIGHTS_AT + OWN * 128 - (t.weights - memory); /* the other half of the room */
+        md_issue_both(m, memory);
+        md_wgmma_wait<0>();
     }
     md_store_sums<to_keys>(m.o, p);
 }
@@ -317,7 +261,6 @@ template <int to_keys> MD_INLINE void md_begin(unsigned memory)
         md_init_bars(md_bars_of(memory + md_room<to_keys>::BARS_AT));
 }
 
-#if MD_PHASE == 2
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
@@ -337,16 +280,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         MD_BY_KIND(md_consume, p, tile, memory, data)
     }
 }
-#elif MD_PHASE == 1
-extern "C" __global__ void __launch_bounds__(256, 1) md_kernel(const __grid_constant__ md_params p)
-{
-    MD_IF_EMPTY_RETURN;
-    md_clear_rows(p);
-}
-#else
-extern "C" __global__ void __launch_bounds__(256, 1) md_kernel(const __grid_constant__ md_params p)
-{
-    MD_IF_EMPTY_RETURN;
-    md_store_rows(p);
-}
-#endif

@@ -25,8 +25,7 @@ template <int to_keys> struct md_room {
         STAGES_AT = OWN1_AT + (HAS1 ? md_lines_bytes(OWN, DEPTH1) : 0),
         OTHER1_AT = md_lines_bytes(MD_BLOCK, DEPTH0),
         STAGE_BYTES = OTHER1_AT + (HAS1 ? md_lines_bytes(MD_BLOCK, DEPTH1) : 0),
-        WEIGHTS_AT = STAGES_AT + MD_STAGES * STAGE_BYTES,
-        BARS_AT = WEIGHTS_AT + (MD_JOINT ? 2 * OWN * 128 : 0),
+        BARS_AT = STAGES_AT + MD_STAGES * STAGE_BYTES,
         NOTES_AT = BARS_AT + 16 + MD_STAGES * 24
     };
     static __device__ constexpr int value_at(int operand) { return operand == OTHER0 ? 0 : OTHER1_AT; }
@@ -52,33 +51,11 @@ MD_INLINE void md_init_bars(const md_bars &b)
     md_bar_init_fence();
 }
 
-struct md_blocks_ring {
-    int at;
-    unsigned phase;
-    __device__ __forceinline__ md_blocks_ring() : at(0), phase(0) {}
-    __device__ __forceinline__ void next()
-    {
-        if (++at == MD_STAGES) {
-            at = 0;
-            phase ^= 1;
-        }
-    }
-};
+typedef md_ring<MD_STAGES> md_blocks_ring;
 
 template <int to_keys> MD_INLINE int md_own_end(const md_params &p)
 {
     return (int)(to_keys ? md_chain_keys(&p) : md_chain_rows(&p));
-}
-
-/* The place of a line of an operand; -1 from `end` on. */
-template <int operand> MD_INLINE long long md_line_place(const md_params &p, const md_chain_batch &b, int line, int end)
-{
-    md_chain_row row = {0};
-    if (line >= end)
-        return -1;
-    if (!md_pairs_of_keys(operand))
-        row = md_chain_row_of(&p, &b, line);
-    return md_pairs_place(operand, &p, &b, &row, line);
 }
 
 /* A warp copies `lines` lines of an operand, `at` the first one in the tile, `line` in the tensor. */

@@ -6,10 +6,7 @@
 #define MD_AS_TEXT_(a) #a
 #define MD_AS_TEXT(a) MD_AS_TEXT_(a)
 
-#ifndef MD_TEST_PAUSE /* a test of races defines them, as in tma.h; all threads fill with NaN together */
-#define MD_TEST_PAUSE(place)
-#define MD_TEST_POISON_TOGETHER(to, bytes)
-#endif
+#include "races.h"
 
 enum { MD_OF_BF16, MD_OF_F16, MD_OF_F8E4M3, MD_OF_F8E5M2, MD_OF_I8, MD_OF_U8, MD_OF_I4, MD_OF_U4, MD_OF_F32 };
 

@@ -1,10 +1,6 @@
 /* Hopper's copies and barriers in PTX: mbarriers, tensor copies (TMA), clusters. Addresses of shared memory have 32
  * bits. One thread of a warp calls each function unless it says otherwise. */
-/* A test of races defines them: a sleep of random length, and NaN over shared memory that a copy is about to fill. */
-#ifndef MD_TEST_PAUSE
-#define MD_TEST_PAUSE(place)
-#define MD_TEST_POISON(to, bytes)
-#endif
+#include "races.h"
 
 typedef struct alignas(64) md_tensor_map {
     unsigned long long word[16];

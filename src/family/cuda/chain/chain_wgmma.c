@@ -44,8 +44,8 @@ static shape shape_of(const md_fa_config *config)
 }
 
 /* Scores, their powers and sums in registers; ptxas adds some 50. Bounds that each row looks up are in its scores, with
- * their values. Three warpgroups have few for parts of tiles with bounds, and
- * two for those with long values whose scores are not folded. */
+ * their values. For parts of tiles three warpgroups have few where there are bounds, two where values are long and
+ * scores are not folded. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
@@ -183,8 +183,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         print_copy(&text, i ? "values" : "keys", i, map[i].n_axes, &coordinates[i]);
         md_strbuf_finish(&coordinates[i]);
     }
-    md_fa_cuda_print_wgmma(&text, "md_scores", type, s.keys, MD_FA_WGMMA_SCORES);
-    md_fa_cuda_print_wgmma(&text, "md_values", type, s.width, MD_FA_WGMMA_VALUES);
+    md_fa_cuda_print_wgmma(&text, "md_scores", type, s.keys, true);
+    md_fa_cuda_print_wgmma(&text, "md_values", type, s.width, false);
     md_fa_chain_print_defines(&defines, &spec);
     spec.text.n_maps = 2;
     spec.text.map = map;

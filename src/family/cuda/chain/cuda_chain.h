@@ -65,16 +65,9 @@ typedef struct md_fa_cuda_chain_text {
     const md_strbuf *functions; /* which the template wants besides; NULL: none */
 } md_fa_cuda_chain_text;
 
-/* Operands of a wgmma instruction: both from shared memory, by lines; the same, across their lines; the left one in
- * registers, the right one across its lines. FIRST besides: what the results held before does not matter. */
-typedef enum md_fa_wgmma {
-    MD_FA_WGMMA_SCORES = 0,
-    MD_FA_WGMMA_ACROSS = 1,
-    MD_FA_WGMMA_VALUES = 2,
-    MD_FA_WGMMA_FIRST = 4
-} md_fa_wgmma;
-/** Prints a function of one such instruction with this many columns. */
-void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, md_fa_wgmma how);
+/** Prints a function of a wgmma instruction with this many columns: of scores, both operands from shared memory by
+ * lines; else of values, the left one in registers, the right one across its lines. */
+void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, bool is_scores);
 /** Prints a launch. Its parameters are the maps, the stage's, the workspace and the stream's counters. `defines` is
  * freed here. */
 md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,

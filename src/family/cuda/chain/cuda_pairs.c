@@ -2,6 +2,9 @@
 #include "family/cuda/chain/cuda_pairs.h"
 
 #include "base/status.h"
+#include "family/cuda/cuda.h"
+
+#include <math.h>
 
 static const md_st_pairs *pairs_of(const md_cg_chain *c)
 {
@@ -138,7 +141,6 @@ static bool is_short(const md_cg_chain *c)
     return true;
 }
 
-/* What all launches print. */
 static void print_types(md_strbuf *defines, const md_cg_chain *c)
 {
     const char *type = md_dtype_name(type_of(c, 0));
@@ -149,23 +151,59 @@ static void print_types(md_strbuf *defines, const md_cg_chain *c)
                      is_short(c) ? "#define MD_SHORT_RESULTS 1\n" : "");
 }
 
-md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, int32_t n_launches,
-                                md_strbuf *defines)
+md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, md_strbuf *defines)
 {
-    static const md_kn_param workspace = {.kind = MD_KN_WORKSPACE};
     md_cg_chain c;
-    md_status status = md_fa_cuda_pairs_of(&c, target) ? MD_OK : md_fail(MD_INTERNAL, "not such pairs");
-    *out = (md_kn_source){.n_launches = n_launches};
-    for (int32_t i = 0; i < n_launches && status == MD_OK; i++) {
-        md_strbuf all = {0};
-        md_strbuf_add(&all, md_strbuf_text(defines));
-        print_types(&all, &c);
-        md_strbuf_printf(&all, "#define MD_PHASE %d\n", n_launches > 1 ? (int)i + 1 : 2);
-        status = defines->failed ? md_fail_memory()
-                                 : md_fa_chain_emit(&out->launch[i], target, &workspace, n_launches > 1, source, &all);
+    *out = (md_kn_source){.n_launches = 1};
+    if (!md_fa_cuda_pairs_of(&c, target)) {
+        md_strbuf_finish(defines);
+        return md_fail(MD_INTERNAL, "not such pairs");
     }
-    md_strbuf_finish(defines);
+    print_types(defines, &c);
+    const md_status status = md_fa_chain_emit(&out->launch[0], target, NULL, 0, source, defines);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
+}
+
+/* ---- launches */
+
+int64_t md_fa_cuda_pairs_bytes(int64_t lines, int32_t length)
+{
+    return (length + 63) / 64 * lines * 128;
+}
+
+int64_t md_fa_cuda_pairs_note_bytes(const md_cg_chain *c)
+{
+    return 8 * (1 + c->c->n_batch + c->c->n_rows + c->n_kept);
+}
+
+void md_fa_cuda_pairs_tiles(int64_t tiles[2], const md_fa_chain *sized, int32_t own)
+{
+    const md_st_pairs *p = pairs_of(&sized->c);
+    tiles[0] = tiles[1] = 0;
+    for (int32_t i = 0; i < p->n_sums; i++) {
+        const bool keys = p->sum[i].is_towards_keys;
+        tiles[keys] = ((keys ? sized->keys : sized->rows) + own - 1) / own;
+    }
+}
+
+void md_fa_cuda_pairs_launch(md_kn_geometries *out, int64_t blocks, int32_t threads, int64_t shared_bytes)
+{
+    if (blocks == 0)
+        return;
+    out->launch[0] = md_fa_cuda_launch(blocks, threads);
+    out->launch[0].scratch_bytes = shared_bytes;
+    out->launch[0].overlaps = true;
+}
+
+void md_fa_cuda_pairs_features(md_fa_features *out, const md_fa_target *target, const md_fa_chain *sized, int32_t own)
+{
+    int64_t tiles[2];
+    const double sms = MD_MAX(target->facts->threads, 1);
+    md_fa_cuda_pairs_tiles(tiles, sized, own);
+    const double blocks = (double)(tiles[0] + tiles[1]) * (double)sized->batches;
+    out->parallel = fmin(fmax(blocks, 1), sms);
+    out->memory_bytes = sized->bytes;
+    out->memory_rate = fmin(1, blocks / sms + 0.05);
 }

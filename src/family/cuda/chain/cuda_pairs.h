@@ -28,9 +28,16 @@ typedef struct md_fa_pair_part {
 md_dtype md_fa_cuda_pairs_type(const md_cg_chain *pairs);
 md_fa_pair_part md_fa_cuda_pairs_part(const md_cg_chain *pairs, int32_t sum, int32_t depth, int32_t width);
 
-/** Prints launches of one template: MD_PHASE is the number of each, from 1, or 2 where there is one. Several have the
- * workspace as parameter. `defines` is freed here. */
-md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, int32_t n_launches,
-                                md_strbuf *defines);
+/** Bytes of shared memory: of lines of 16-bit elements, 64 of each side by side; of what is known of a row. */
+int64_t md_fa_cuda_pairs_bytes(int64_t lines, int32_t length);
+int64_t md_fa_cuda_pairs_note_bytes(const md_cg_chain *pairs);
+/** Tiles of `own` lines of a batch's results towards rows, and of those towards keys. */
+void md_fa_cuda_pairs_tiles(int64_t tiles[2], const md_fa_chain *sized, int32_t own);
+/** The one launch, if there is a block. */
+void md_fa_cuda_pairs_launch(md_kn_geometries *out, int64_t blocks, int32_t threads, int64_t shared_bytes);
+/** Sets what tiles of `own` lines take besides their time: memory, and how many run side by side. */
+void md_fa_cuda_pairs_features(md_fa_features *out, const md_fa_target *target, const md_fa_chain *sized, int32_t own);
+/** Prints the launch. `defines` is freed here. */
+md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, md_strbuf *defines);
 
 #endif

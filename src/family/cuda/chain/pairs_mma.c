@@ -33,11 +33,6 @@ static shape shape_of(const md_fa_config *config)
     return s;
 }
 
-static int64_t lines_bytes(int64_t lines, int32_t length)
-{
-    return (length + 63) / 64 * lines * 128;
-}
-
 /* Shared memory of a tile of one sum: its own lines, a ring of the other ones, and what is known of rows. */
 static int64_t shared_of_sum(const shape *s, const md_cg_chain *c, int32_t sum)
 {
@@ -47,14 +42,14 @@ static int64_t shared_of_sum(const shape *s, const md_cg_chain *c, int32_t sum)
     for (int32_t i = 0; i < part.n_products; i++) {
         const int32_t operand = c->c->pairs->product[part.product[i]].of_rows,
                       length = md_cg_pairs_is_deep(c, operand) ? s->depth : s->width;
-        own += lines_bytes(s->own, length);
-        other += lines_bytes(s->block, length);
+        own += md_fa_cuda_pairs_bytes(s->own, length);
+        other += md_fa_cuda_pairs_bytes(s->block, length);
         elements += length;
     }
     if (part.other > elements)
-        other += lines_bytes(s->block, part.width);
-    const int64_t row = 8 * (1 + c->c->n_batch + c->c->n_rows + c->n_kept);
-    return own + s->stages * other + row * (part.is_towards_keys ? s->stages * s->block : s->own);
+        other += md_fa_cuda_pairs_bytes(s->block, part.width);
+    return own + s->stages * other +
+           md_fa_cuda_pairs_note_bytes(c) * (part.is_towards_keys ? s->stages * s->block : s->own);
 }
 
 static int64_t shared_of(const shape *s, const md_cg_chain *c)
@@ -120,18 +115,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     const md_fa_define define[] = {{"DEPTH", s.depth}, {"WIDTH", s.width},         {"BLOCK", s.block},
                                    {"WARPS", s.warps}, {"ROW_TILES", s.row_tiles}, {"STAGES", s.stages}};
     md_fa_print_defines(&defines, define, MD_COUNT(define));
-    return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_mma.cu", 1, &defines);
-}
-
-/* Tiles of results towards rows, and towards keys. */
-static void count_tiles(int64_t tiles[2], const shape *s, const md_fa_chain *sized)
-{
-    const md_st_pairs *p = sized->c.c->pairs;
-    tiles[0] = tiles[1] = 0;
-    for (int32_t i = 0; i < p->n_sums; i++) {
-        const bool keys = p->sum[i].is_towards_keys;
-        tiles[keys] = ((keys ? sized->keys : sized->rows) + s->own - 1) / s->own;
-    }
+    return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_mma.cu", &defines);
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -143,13 +127,9 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     *out = (md_kn_geometries){0};
     if (!md_fa_chain_measure(&sized, target, at->size) || sized.batches == 0)
         return;
-    count_tiles(tiles, &s, &sized);
+    md_fa_cuda_pairs_tiles(tiles, &sized, s.own);
     const int64_t blocks = MD_MAX(tiles[0], tiles[1]) * sized.batches * sized.c.c->pairs->n_sums;
-    if (blocks == 0)
-        return;
-    out->launch[0] = md_fa_cuda_launch(blocks, 32 * s.warps);
-    out->launch[0].scratch_bytes = shared_of(&s, &sized.c);
-    out->launch[0].overlaps = true;
+    md_fa_cuda_pairs_launch(out, blocks, 32 * s.warps, shared_of(&s, &sized.c));
 }
 
 /* ---- Cost */
@@ -186,13 +166,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double us = 0, longest = 0;
     for (int32_t i = 0; i < sized.c.c->pairs->n_sums; i++)
         us += sum_us(&longest, target, &s, &sized, i, resident);
-    int64_t tiles[2];
-    count_tiles(tiles, &s, &sized);
-    const double blocks = (double)(tiles[0] + tiles[1]) * (double)sized.batches;
     out->serial_us = START_US + fmax(us / sms + LAST_PART * longest, longest);
-    out->parallel = fmin(fmax(blocks, 1), sms);
-    out->memory_bytes = sized.bytes;
-    out->memory_rate = fmin(1, blocks / sms + 0.05);
+    md_fa_cuda_pairs_features(out, target, &sized, s.own);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)

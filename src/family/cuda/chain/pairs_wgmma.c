@@ -1,8 +1,6 @@
 /* Family pairs_wgmma: sums over rows and over keys on Hopper's tensor cores (kernels/cuda/pairs_wgmma.cu), of weights
- * that the formula rounds to the operands' type. `joint`: tiles of keys add up the results towards rows, too, in
- * memory, in any order; only searches try it, which check what they find: it has not been run on a GPU yet. */
+ * that the formula rounds to the operands' type. */
 #include "base/status.h"
-#include "expr/ops.h"
 #include "family/cuda/chain/cuda_pairs.h"
 #include "family/cuda/chain/pairs_wgmma_fit.h"
 #include "family/cuda/cuda.h"
@@ -12,13 +10,12 @@
 
 extern const md_fa_family md_fa_cuda_pairs_wgmma; /* defined at the end of this file */
 
-enum { DEPTH, WIDTH, BLOCK, STAGES, JOINT };
+enum { DEPTH, WIDTH, BLOCK, STAGES };
 enum { OWN = 128, LOW = 40, HIGH = 232, REGISTERS = 192 };
 
 /* What follows from a config. */
 typedef struct shape {
     int32_t depth, width, block, stages;
-    bool joint;
 } shape;
 
 static shape shape_of(const md_fa_config *config)
@@ -26,13 +23,7 @@ static shape shape_of(const md_fa_config *config)
     return (shape){.depth = config->value[DEPTH],
                    .width = config->value[WIDTH],
                    .block = config->value[BLOCK],
-                   .stages = config->value[STAGES],
-                   .joint = config->value[JOINT]};
-}
-
-static int64_t lines_bytes(int64_t lines, int32_t length)
-{
-    return (length + 63) / 64 * lines * 128;
+                   .stages = config->value[STAGES]};
 }
 
 /* Shared memory of a tile in the direction that needs more. */
@@ -41,12 +32,11 @@ static int64_t shared_of(const shape *s, const md_cg_chain *c)
     int64_t own = 0, other = 0;
     for (int32_t i = 0; i < c->c->pairs->n_products; i++) {
         const int32_t length = md_cg_pairs_is_deep(c, c->c->pairs->product[i].of_rows) ? s->depth : s->width;
-        own += lines_bytes(OWN, length);
-        other += lines_bytes(s->block, length);
+        own += md_fa_cuda_pairs_bytes(OWN, length);
+        other += md_fa_cuda_pairs_bytes(s->block, length);
     }
-    const int64_t row = 8 * (1 + c->c->n_batch + c->c->n_rows + c->n_kept);
-    return 1024 + own + s->stages * (other + 24) + 16 + (s->joint ? 2 * OWN * 128 : 0) +
-           row * MD_MAX(OWN, s->stages * s->block);
+    return 1024 + own + s->stages * (other + 24) + 16 +
+           md_fa_cuda_pairs_note_bytes(c) * MD_MAX(OWN, s->stages * s->block);
 }
 
 /* Registers of a thread for the sums of a direction, products and weights. */
@@ -60,58 +50,10 @@ static int32_t registers_of(const shape *s, const md_cg_chain *c, bool keys)
     return n;
 }
 
-/* The one sum towards rows; NULL: there are more, or none. */
-static const md_st_pair_sum *row_sum_of(const md_st_pairs *p)
-{
-    const md_st_pair_sum *found = NULL;
-    for (int32_t i = 0; i < p->n_sums; i++)
-        if (!p->sum[i].is_towards_keys) {
-            if (found)
-                return NULL;
-            found = &p->sum[i];
-        }
-    return found;
-}
-
-/* Which of the sums towards keys has the weights of the one towards rows; -1: none. */
-static int32_t row_weight_of(const md_cg_chain *c)
-{
-    const md_st_pair_sum *row = row_sum_of(c->c->pairs);
-    int32_t n = 0;
-    for (int32_t i = 0; row && i < c->c->pairs->n_sums; i++) {
-        const md_st_pair_sum *s = &c->c->pairs->sum[i];
-        if (s->is_towards_keys && md_fx_equal(c->program->formula, s->weight, row->weight))
-            return n;
-        n += s->is_towards_keys;
-    }
-    return -1;
-}
-
-static int32_t row_width_of(const shape *s, const md_cg_chain *c)
-{
-    return md_cg_pairs_is_deep(c, row_sum_of(c->c->pairs)->operand) ? s->depth : s->width;
-}
-
-static bool count_heavy(void *user, const md_fx_node *n)
-{
-    *(int32_t *)user += n->kind == MD_FX_OP && md_fx_op_is_heavy(n->op);
-    return true;
-}
-
-/* ptxas finds no registers for weights of more than an exponential. */
-static bool may_join(const shape *s, const md_cg_chain *c)
-{
-    int32_t n_heavy = 0;
-    if (row_weight_of(c) < 0)
-        return false;
-    (void)md_fx_visit(row_sum_of(c->c->pairs)->weight, count_heavy, &n_heavy);
-    return n_heavy <= 1 && s->block == 64 && (row_width_of(s, c) == 64 || row_width_of(s, c) == 128);
-}
-
 static bool fits(const shape *s, const md_cg_chain *c, const md_dev_facts *facts)
 {
-    return (!s->joint || may_join(s, c)) && registers_of(s, c, false) <= REGISTERS &&
-           registers_of(s, c, true) <= REGISTERS && shared_of(s, c) <= facts->shared_per_block;
+    return registers_of(s, c, false) <= REGISTERS && registers_of(s, c, true) <= REGISTERS &&
+           shared_of(s, c) <= facts->shared_per_block;
 }
 
 /* Every sum has rounded weights, and values that are lines of a product. */
@@ -164,39 +106,14 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
         return md_fail(MD_UNSUPPORTED, "there is no such kernel");
     }
     const char *type = md_dtype_name(md_fa_cuda_pairs_type(&c));
-    const md_fa_define define[] = {
-        {"DEPTH", s.depth}, {"WIDTH", s.width}, {"BLOCK", s.block}, {"STAGES", s.stages},
-        {"LOW", LOW},       {"HIGH", HIGH},     {"JOINT", s.joint}, {"ROW_WEIGHT", s.joint ? row_weight_of(&c) : 0}};
+    const md_fa_define define[] = {{"DEPTH", s.depth},   {"WIDTH", s.width}, {"BLOCK", s.block},
+                                   {"STAGES", s.stages}, {"LOW", LOW},       {"HIGH", HIGH}};
     md_fa_print_defines(&defines, define, MD_COUNT(define));
-    md_fa_cuda_print_wgmma(&defines, "md_multiply", type, s.block, MD_FA_WGMMA_SCORES);
-    md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.depth, MD_FA_WGMMA_VALUES);
+    md_fa_cuda_print_wgmma(&defines, "md_multiply", type, s.block, true);
+    md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.depth, false);
     if (s.width != s.depth)
-        md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.width, MD_FA_WGMMA_VALUES);
-    const int32_t columns = s.joint ? row_width_of(&s, &c) / 2 : 0;
-    if (s.joint) {
-        md_fa_cuda_print_wgmma(&defines, "md_multiply_first", type, s.block, MD_FA_WGMMA_SCORES | MD_FA_WGMMA_FIRST);
-        md_fa_cuda_print_wgmma(&defines, "md_multiply_across", type, columns, MD_FA_WGMMA_ACROSS);
-        md_fa_cuda_print_wgmma(&defines, "md_multiply_across_first", type, columns,
-                               MD_FA_WGMMA_ACROSS | MD_FA_WGMMA_FIRST);
-    }
-    return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_wgmma.cu", s.joint ? 3 : 1, &defines);
-}
-
-/* Tiles of results towards rows, and towards keys. */
-static void count_tiles(int64_t tiles[2], const md_fa_chain *sized)
-{
-    const md_st_pairs *p = sized->c.c->pairs;
-    tiles[0] = tiles[1] = 0;
-    for (int32_t i = 0; i < p->n_sums; i++)
-        tiles[p->sum[i].is_towards_keys] = ((p->sum[i].is_towards_keys ? sized->keys : sized->rows) + OWN - 1) / OWN;
-}
-
-/* Blocks of the launches before and after the tiles of keys: four vectors of 16 bytes a thread. */
-static md_kn_geometry sweep(int64_t floats)
-{
-    md_kn_geometry g = md_fa_cuda_launch(MD_MIN((floats + 4095) / 4096, 1 << 20), 256);
-    g.overlaps = true;
-    return g;
+        md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.width, false);
+    return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_wgmma.cu", &defines);
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -208,19 +125,9 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     *out = (md_kn_geometries){0};
     if (!md_fa_chain_measure(&sized, target, at->size) || sized.batches == 0)
         return;
-    count_tiles(tiles, &sized);
-    const int64_t kinds = s.joint ? 1 : (tiles[0] > 0) + (tiles[1] > 0);
-    const int64_t blocks = (s.joint ? tiles[1] : MD_MAX(tiles[0], tiles[1])) * sized.batches;
-    md_kn_geometry *main = &out->launch[s.joint];
-    if (blocks > 0) {
-        *main = md_fa_cuda_launch(blocks * kinds, 384);
-        main->scratch_bytes = shared_of(&s, &sized.c);
-        main->overlaps = true;
-    }
-    const int64_t floats = s.joint ? sized.batches * sized.rows * row_width_of(&s, &sized.c) : 0;
-    out->workspace_bytes = floats * 4;
-    if (floats > 0)
-        out->launch[0] = out->launch[2] = sweep(floats);
+    md_fa_cuda_pairs_tiles(tiles, &sized, OWN);
+    const int64_t kinds = (tiles[0] > 0) + (tiles[1] > 0);
+    md_fa_cuda_pairs_launch(out, MD_MAX(tiles[0], tiles[1]) * sized.batches * kinds, 384, shared_of(&s, &sized.c));
 }
 
 /* ---- Cost */
@@ -232,7 +139,7 @@ static double direction_us(double *longest, const md_fa_target *target, const sh
     const md_st_pairs *p = sized->c.c->pairs;
     const double own = (double)(keys ? sized->keys : sized->rows), others = (double)(keys ? sized->rows : sized->keys);
     const double tiles = ceil(own / OWN) * (double)sized->batches, sms = MD_MAX(target->facts->threads, 1);
-    double terms = s->joint ? row_width_of(s, &sized->c) : 0, n = 0;
+    double terms = 0, n = 0;
     for (int32_t i = 0; i < p->n_products; i++)
         terms += md_cg_pairs_is_deep(&sized->c, p->product[i].of_rows) ? s->depth : s->width;
     for (int32_t i = 0; i < p->n_sums; i++)
@@ -255,41 +162,30 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_chain sized;
     const shape s = shape_of(config);
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = s.joint ? 3 : 1};
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0)
         return;
-    const double sms = MD_MAX(target->facts->threads, 1);
     double longest = 0, us = 0;
-    for (int32_t k = s.joint; k < 2; k++)
-        us += direction_us(&longest, target, &s, &sized, k);
-    int64_t tiles[2];
-    count_tiles(tiles, &sized);
-    const double blocks = (double)(tiles[0] * !s.joint + tiles[1]) * (double)sized.batches;
-    out->serial_us = START_US + fmax(us / sms + LAST_PART * longest, longest);
-    out->parallel = fmin(fmax(blocks, 1), sms);
-    out->memory_bytes = sized.bytes;
-    if (s.joint)
-        out->memory_bytes += 12.0 * (double)sized.batches * (double)sized.rows * row_width_of(&s, &sized.c);
-    out->memory_rate = fmin(1, blocks / sms + 0.05);
+    for (int32_t keys = 0; keys < 2; keys++)
+        us += direction_us(&longest, target, &s, &sized, keys);
+    out->serial_us = START_US + fmax(us / MD_MAX(target->facts->threads, 1) + LAST_PART * longest, longest);
+    md_fa_cuda_pairs_features(out, target, &sized, OWN);
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    (void)target;
-    if (config->value[JOINT])
-        return (md_fa_class){0};
+    (void)target, (void)config;
     return (md_fa_class){.group = "pairs_wgmma", .field = {"block"}, .is_repeatable = true, .is_invariant = true};
 }
 
 const md_fa_family md_fa_cuda_pairs_wgmma = {
     .name = "pairs_wgmma",
     .device = MD_DEV_CUDA,
-    .n_fields = 5,
+    .n_fields = 4,
     .field = {{"depth", 128, MD_FA_CHAIN_LENGTHS},
               {"width", 128, MD_FA_CHAIN_LENGTHS},
               {"block", 64, 2, {64, 32}},
-              {"stages", 3, 3, {3, 2, 4}},
-              {"joint", 0, 1, {0, 1}, 1}},
+              {"stages", 3, 3, {3, 2, 4}}},
     .applies = applies,
     .takes = md_fa_cuda_pairs_takes,
     .legal = legal,
