@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """tools/bench_peers.py and tools/second_clock.py without PyTorch or a GPU. Argument: the source root."""
+import contextlib
 import json
 import pathlib
 import sys
 import tempfile
+import types
 import unittest
 
 ROOT = pathlib.Path(sys.argv[1])
@@ -52,11 +54,25 @@ class Peers(unittest.TestCase):
     def test_times_of_the_other_clock(self):
         def state(line, summaries):
             return {"axis_values": [{"name": "line", "type": "int64", "value": str(line)}], "summaries": summaries}
-        mean = {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "4.2e-05"}]}
+        mean = {"tag": "nv/batch/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "4e-05"}]}
         us = second_clock.times_in({"benchmarks": [{"states": [state(1, [mean]), state(0, [{"tag": "nv/cold/sample_size", "data": []}, mean]), state(2, None)]}]})
-        self.assertEqual([round(x, 6) for x in us[:2]], [42.0, 42.0])
-        compared = second_clock.compare([self.row(40), self.row(40), self.row(40)], us, 2.0)
+        self.assertEqual([round(x, 6) for x in us[:2]], [40.0, 40.0])
+        compared = second_clock.compare([self.row(40), self.row(40), self.row(40)], us)
         self.assertEqual([(round(row["other_us"], 6), round(row["ratio"], 6)) for row in compared], [(40.0, 1.0)] * 2)
+
+    def test_calls_take_turns(self):
+        """Sets come one after another and over again; a round's results are kept."""
+        class Stream:
+            @staticmethod
+            def stream(_):
+                return contextlib.nullcontext()
+        calls = second_clock.Calls.__new__(second_clock.Calls)
+        calls.torch = types.SimpleNamespace(cuda=Stream)
+        seen = []
+        run = calls.in_turns(lambda x, y: seen.append(x + y), [(1, 2), (10, 20)])
+        for _ in range(3):
+            run(None)
+        self.assertEqual(seen, [3, 30, 3])
 
     def test_verdict(self):
         def said(*ratios):
