@@ -156,6 +156,28 @@ static void an_empty_cache_folder_is_none(void **state)
     assert_false(md_env_cache_folder(folder));
 }
 
+/* A folder that does not fit, or is none of the specification's, is none. */
+static void a_runtime_folder_is_whole(void **state)
+{
+    (void)state;
+    char folder[4096], wanted[4200];
+    memset(wanted, 'a', sizeof wanted);
+    wanted[0] = '/';
+    for (size_t n = 4090; n < 4100; n++) {
+        const char next = wanted[n];
+        wanted[n] = 0;
+        setenv("XDG_RUNTIME_DIR", wanted, 1);
+        assert_int_equal(md_env_runtime_folder(folder), n < sizeof folder);
+        if (n < sizeof folder)
+            assert_string_equal(folder, wanted);
+        wanted[n] = next;
+    }
+    setenv("XDG_RUNTIME_DIR", "relative", 1);
+    assert_false(md_env_runtime_folder(folder));
+    unsetenv("XDG_RUNTIME_DIR");
+    assert_false(md_env_runtime_folder(folder));
+}
+
 static void empty_is_unset_and_unknown_is_told(void **state)
 {
     (void)state;
@@ -187,6 +209,7 @@ int main(void)
         cmocka_unit_test_setup(words_are_the_enums, clear),
         cmocka_unit_test_setup(bad_values_are_named, clear),
         cmocka_unit_test_setup(an_empty_cache_folder_is_none, clear),
+        cmocka_unit_test_setup(a_runtime_folder_is_whole, clear),
         cmocka_unit_test_setup(empty_is_unset_and_unknown_is_told, clear),
         cmocka_unit_test_setup(table_ends, clear),
     };

@@ -8,6 +8,7 @@
 #include "store/scratch.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -194,6 +195,28 @@ static void no_truncated_file_opens(void **state)
         assert_int_equal(md_sr_bundle_open(&b, path), MD_IO);
         assert_non_null(strstr(md_last_error(), path));
     }
+    free(bytes);
+}
+
+/* Bytes in memory that end early, in front of a page that cannot be read. */
+static void no_truncated_bytes_open(void **state)
+{
+    char path[4200], *bytes = NULL;
+    size_t n = 0;
+    md_sr_bundle *b = NULL;
+    path_in(path, state);
+    make(path, 0);
+    assert_ok(md_file_read(&bytes, &n, path));
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (n / page + 1) * page;
+    char *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_int_equal(mprotect(memory + room, page, PROT_NONE), 0);
+    for (size_t i = 0; i <= n; i++) {
+        memcpy(memory + room - i, bytes, i);
+        assert_int_equal(md_sr_bundle_open_bytes(&b, memory + room - i, i), i < n ? MD_IO : MD_OK);
+    }
+    md_sr_bundle_close(&b);
+    munmap(memory, room + page);
     free(bytes);
 }
 
@@ -422,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(entries_are_visited_and_copied, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(an_empty_one_has_nothing, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_truncated_file_opens, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(no_truncated_bytes_open, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(no_flipped_bit_passes, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(long_entries_are_compressed, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(lent_ones_are_written_from_where_they_lie, scratch_setup, scratch_teardown),
