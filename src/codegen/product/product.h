@@ -149,6 +149,13 @@ md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t ope
 int32_t md_cg_product_window(const md_cg_product *product);
 /** True if 32 bits hold the terms of its guard where no size has more than 24. */
 bool md_cg_product_window_is_small(const md_cg_product *product, int32_t operand);
+/* A window whose elements lie along the last index of K, eight after eight. */
+typedef struct md_cg_window_pieces {
+    int32_t n_terms; /* of the guard */
+} md_cg_window_pieces;
+/** False if that index moves anything but the last subscript, by other than one element, or a term of the guard; or if
+ * anything else moves the last subscript by no multiple of eight. */
+bool md_cg_product_window_pieces(md_cg_window_pieces *out, const md_cg_product *product, int32_t operand);
 /** The functions of operands that are windows (kernels/host/window.h says which), and MD_WINDOWS, which has their
  * bits. */
 void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);

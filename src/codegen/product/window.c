@@ -81,6 +81,29 @@ bool md_cg_product_window_is_small(const md_cg_product *p, int32_t operand)
     return true;
 }
 
+bool md_cg_product_window_pieces(md_cg_window_pieces *out, const md_cg_product *p, int32_t operand)
+{
+    md_cg_window w;
+    md_fx_affine place;
+    const md_st_product *s = md_cg_product_stage(p);
+    if (!md_cg_window_of(&w, p, operand) || w.load->n_args == 0)
+        return false;
+    const int32_t k = s->k[s->n_k - 1], last = w.load->n_args - 1;
+    out->n_terms = w.terms.n;
+    for (int32_t axis = 0; axis < last; axis++)
+        if (moves(p, w.load, axis, k) != 0)
+            return false;
+    for (int32_t i = 0; i < w.terms.n; i++)
+        if (md_cg_coefficient(&w.terms.term[i], k) != 0)
+            return false;
+    if (!md_fx_affine_of(&place, p->program->formula, w.load->arg[last]) || place.constant % 8 != 0)
+        return false;
+    for (int32_t i = 0; i < place.n; i++)
+        if (place.index[i] == k ? place.coef[i] != 1 : place.coef[i] % 8 != 0)
+            return false;
+    return md_cg_coefficient(&place, k) == 1 && place.n_sizes == 0;
+}
+
 static bool belongs(const md_cg_window *w, int32_t index)
 {
     const md_st_product *s = md_cg_product_stage(w->product);

@@ -86,6 +86,10 @@ void md_cg_product_print_window(md_strbuf *defines, md_strbuf *out, const md_cg_
     md_cg_window_print_sums(out, &w);
     md_strbuf_add(out, "}\n");
     w.is_depth = false;
+    char size[32];
+    const md_st_product *s = md_cg_product_stage(p);
+    md_strbuf_printf(out, "MD_INLINE unsigned md_window_run(const md_params *p)\n{\n    (void)p;\n    return (unsigned)%s;\n}\n",
+                     md_cg_size(size, p->program, s->k[s->n_k - 1]));
     print_is_narrow(out, &w);
     print_has_pieces(out, &w);
 }

@@ -47,4 +47,5 @@
 
 #include "gemm_wgmma_epilogue.h"
 
+#include "gemm_wgmma_produce.h"
 #include "gemm_wgmma_run.h"

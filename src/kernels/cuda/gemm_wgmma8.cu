@@ -139,4 +139,5 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 #endif
 
 #include "gemm_wgmma_results.h"
+#include "gemm_wgmma_produce.h"
 #include "gemm_wgmma_run.h"

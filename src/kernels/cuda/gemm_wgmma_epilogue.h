@@ -25,7 +25,10 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
             *(float2 *)(sums + (q * 16 + lane / 4 + j % 2 * 8) * PITCH + j / 2 * 8 + lane % 4 * 2) = pair;
         }
     __syncwarp();
-    const md_place place = {at.batch, row, column, at.slice};
+    md_place place = {at.batch, row, column, at.slice};
+#ifdef MD_GROUPED
+    place.row_end = at.row_end;
+#endif
     md_store_tile(&p, sums, sums + (MD_PRODUCTS - 1) * 16 * PITCH, PITCH, place, 16, PANEL, lane, 32);
 }
 #endif

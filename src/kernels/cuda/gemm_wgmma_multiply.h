@@ -12,6 +12,9 @@ MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, 
         const unsigned stage = tiles + r.stage * STAGE_BYTES;
         const unsigned first = MD_PINGPONG ? 0 : (threadIdx.x / 128 - 1) * (WG_ROWS * 128);
         md_bar_wait(full + r.stage * 8, r.phase);
+#ifdef MD_GATHERS
+        md_proxy_fence();
+#endif
         md_wgmma_fence();
         MD_FOR (k, 4 * MD_DEEP) { /* of 32 bytes */
             const unsigned slice = stage + k / 4 * SLICE_BYTES,

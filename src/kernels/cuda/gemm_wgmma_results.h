@@ -14,7 +14,7 @@ MD_INLINE void md_results(const md_params &p, md_tile &tile, const md_tile_at &a
         const int row = row0 + number / (MD_BN / PANEL) * 64, column = at.column + number % (MD_BN / PANEL) * PANEL;
         const float *from = acc[0] + (MD_ROLLED_PANELS ? 0 : number * PANEL / 2),
                     *other = acc[MD_PRODUCTS - 1] + (from - acc[0]);
-        if (row < (int)md_points_down(&p) && column < (int)md_points_across(&p)) {
+        if (row < md_down_end(p, at) && column < (int)md_points_across(&p)) {
 #if MD_RESULT
             md_panel(p, from, other, at, row, column, md_shared_address(buffers), turn, is_last);
 #else

@@ -1,4 +1,10 @@
-/* Who copies and who computes. A part of gemm_wgmma.cu and gemm_wgmma8.cu. */
+/* Who copies and who computes. A part of gemm_wgmma.cu, gemm_wgmma8.cu and gemm_wgmma_rows.cu. */
+#ifdef MD_GATHERS
+#define MD_FILLERS (1 + FEEDERS) /* threads that say of a stage that it is full */
+#else
+#define MD_FILLERS 1
+#endif
+
 MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty,
                           unsigned char *ring, unsigned char *buffers, int rank)
 {
@@ -50,6 +56,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
 {
     extern __shared__ unsigned char md_memory[];
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;
+#ifdef MD_GROUPED
+    md_wait_for_launches(); /* they count the tiles */
+#endif
     const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u,
                    after = base + MD_STAGES * STAGE_BYTES;
     const unsigned full = after + PARTS_BYTES, empty = full + MD_STAGES * 8;
@@ -58,9 +67,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     const int rank = MD_CLUSTER == 2 ? md_cluster_rank() : 0;
     if (threadIdx.x == 0) {
         md_tma_prefetch(&p.map0);
+#ifndef MD_GATHERS
         md_tma_prefetch(&p.map1);
+#endif
         for (int i = 0; i < MD_STAGES; i++) {
-            md_bar_init(full + i * 8, 1);
+            md_bar_init(full + i * 8, MD_FILLERS);
             md_bar_init(empty + i * 8, 4 * (MD_PINGPONG ? 1 : MD_CONSUMERS) * MD_CLUSTER);
         }
         for (int i = 0; i < 2 * MD_CLUSTER_REDUCE; i++)
@@ -71,15 +82,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_cluster_meet();
     else
         __syncthreads();
+#ifndef MD_GATHERS
     if (threadIdx.x == 0)
         md_ask_early(p, g, rank);
+#endif
+#ifndef MD_GROUPED
     md_wait_for_launches();
+#endif
     if (threadIdx.x < 128) {
         if (MD_CONSUMERS == 2)
             md_registers_down<MD_LOW>();
+#ifdef MD_GATHERS
+        md_produce(p, g, base, full, empty, (int *)(md_memory + (empty + MD_STAGES * 8 + 16 - start)));
+#else
         if (threadIdx.x == 0)
             md_produce(p, g, base, full, empty, rank);
-#if MD_READS
+#endif
+#if MD_READS && !defined MD_GATHERS
         if (threadIdx.x / 32 == 1)
             md_read_ahead(p, g, rank);
 #endif

@@ -4,12 +4,27 @@
 
 typedef struct md_tile_at {
     int batch, row, column, slice; /* of a block's tile */
+#ifdef MD_GROUPED
+    int row_end; /* of the unit */
+#endif
 } md_tile_at;
 
 typedef struct md_grid {
     int rows, columns, steps; /* tiles of a cluster along rows and columns; of K */
     int all; /* tiles of all batches and slices */
+#ifdef MD_GROUPED
+    const md_unit *unit; /* a tile along the rows each (grouped.h) */
+#endif
 } md_grid;
+
+/* Where the rows of a tile end. */
+#ifdef MD_GROUPED
+#define MD_IS_NO_GROUP(p, at) ((at).batch >= md_points_groups(&(p)))
+MD_INLINE int md_down_end(const md_params &, const md_tile_at &at) { return at.row_end; }
+#else
+#define MD_IS_NO_GROUP(p, at) false
+MD_INLINE int md_down_end(const md_params &p, const md_tile_at &) { return (int)md_points_down(&p); }
+#endif
 
 MD_INLINE md_grid md_grid_of(const md_params &p)
 {
@@ -18,7 +33,14 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
     g.rows = (int)((md_points_down(&p) + rows - 1) / rows);
     g.columns = (int)((md_points_across(&p) + columns - 1) / columns);
     g.steps = (int)((md_points_depth(&p) + MD_DEEP * BK - 1) / (MD_DEEP * BK));
+#ifdef MD_GROUPED
+    const md_grouping at = md_grouping_of(md_points_rows(&p), md_points_groups(&p), MD_BM);
+    g.unit = (const md_unit *)((const int *)p.work0 + at.unit);
+    g.rows = ((const int *)p.work0)[at.n_units];
+    g.all = g.rows * g.columns * MD_SPLIT;
+#else
     g.all = g.rows * g.columns * (int)md_points_batch(&p) * MD_SPLIT;
+#endif
     return g;
 }
 
@@ -41,7 +63,14 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
         at.column = at.column * 2 + rank;
     else if (MD_CLUSTER == 2)
         at.row = at.row * 2 + rank;
+#ifdef MD_GROUPED
+    const md_unit unit = g.unit[at.row];
+    at.batch = unit.group;
+    at.row = unit.row;
+    at.row_end = unit.row_end;
+#else
     at.row *= MD_BM;
+#endif
     at.column *= MD_BN;
     return at;
 }

@@ -156,7 +156,7 @@ static void test_served(void **state)
 {
     const runs *all = *state;
     md_dev_facts facts;
-    assert_ok(md_dev_cuda_assume(&facts, 80));
+    assert_ok(md_dev_cuda_assume(&facts, 90));
     for (int i = 0; i < all->n; i++) {
         md_fx_formula *formula = NULL;
         md_st_program *program = NULL;

@@ -67,6 +67,8 @@ int32_t md_fa_cuda_map_item_bytes(const md_cg_product *product);
 /** Tensor maps of A, B and the second B, all of one type. Narrower operands need a copy of that type (is_copy). False
  * if an operand has no such map. */
 bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
+/** Tensor maps of B and the second B alone, of the type of all operands. False if an operand has no such map. */
+bool md_fa_cuda_map_columns(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
 /** Tensor maps of operands of 8 bits, all along K, of integers or of reals. False if an operand has no such map. */
 bool md_fa_cuda_map_bytes(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
 bool md_fa_cuda_map_needs_copies(const md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);

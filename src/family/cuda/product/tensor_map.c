@@ -16,6 +16,11 @@ typedef struct group {
     const int32_t *index;
 } group;
 
+/* The indices of a map's dims, fastest first. */
+typedef struct map_groups {
+    group fastest, next, batch;
+} map_groups;
+
 /* Fills dim `at` of the map: the axes along which a group's indices run. They must be neighbours. */
 static bool add_group(md_kn_map *m, int32_t at, const access *x, const group *g)
 {
@@ -39,15 +44,14 @@ static bool add_group(md_kn_map *m, int32_t at, const access *x, const group *g)
 
 /* Fills the map of a tensor with plain subscripts, fastest dim first: two groups, then the batch. False if the tensor
  * has another layout. */
-static bool make_map(md_kn_map *m, const access *x, const group *fastest, const group *next)
+static bool make_map(md_kn_map *m, const access *x, const map_groups *g)
 {
     const md_st_program *program = x->product->program;
-    const md_st_product *product = &program->stage[x->product->stage].product;
     *m = (md_kn_map){
         .tensor = (uint8_t)x->tensor, .dtype = (uint8_t)program->formula->tensor[x->tensor].dtype, .box = {1, 1, 1}};
-    if (!add_group(m, 0, x, fastest) || !add_group(m, 1, x, next))
+    if (!add_group(m, 0, x, &g->fastest) || !add_group(m, 1, x, &g->next))
         return false;
-    if (!add_group(m, 2, x, &(group){product->n_batch, product->batch}) && m->n_dims[2] > 0)
+    if (!add_group(m, 2, x, &g->batch) && m->n_dims[2] > 0)
         return false;
     return m->n_dims[0] > 0 && m->axis[0] == x->rank - 1 && m->n_dims[0] + m->n_dims[1] + m->n_dims[2] == x->rank;
 }
@@ -56,14 +60,15 @@ bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operan
 {
     const md_st_product *product = &p->program->stage[p->stage].product;
     const md_fx_node *load = p->load[operand];
-    int32_t n_rows;
-    const int32_t *rows = md_cg_product_group(&n_rows, p, operand);
+    int32_t n_rows, n_batch;
+    const int32_t *rows = md_cg_product_group(&n_rows, p, operand), *batch = md_cg_product_batch(&n_batch, p, operand);
     bool is_k_first = md_cg_product_along(p, operand) == MD_CG_ALONG_DEPTH;
     if (!load)
         return false;
     const access x = {p, load->id, load->n_args, load->arg};
     const group along_k = {product->n_k, product->k}, along_rows = {n_rows, rows};
-    return is_k_first ? make_map(m, &x, &along_k, &along_rows) : make_map(m, &x, &along_rows, &along_k);
+    return make_map(m, &x,
+                    &(map_groups){is_k_first ? along_k : along_rows, is_k_first ? along_rows : along_k, {n_batch, batch}});
 }
 
 /* True for whole numbers that every 16-bit type can hold: such operands are copied in the other operand's type. */
@@ -76,7 +81,7 @@ md_dtype md_fa_cuda_map_type(const md_cg_product *p)
 {
     md_dtype dtype = MD_U8;
     for (int32_t o = 0; o <= p->n_products && is_converted(dtype); o++)
-        dtype = p->program->formula->tensor[p->load[o]->id].dtype;
+        dtype = md_cg_product_dtype(p, md_cg_product_memory(p, o));
     return dtype;
 }
 
@@ -123,6 +128,16 @@ bool md_fa_cuda_map_operands(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product
     return known.has_maps;
 }
 
+bool md_fa_cuda_map_columns(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
+{
+    map[0] = (md_kn_map){0};
+    for (int32_t o = MD_CG_B; o <= p->n_products; o++)
+        if (!md_fa_cuda_map_operand(&map[o], p, o) || map[o].dtype != md_fa_cuda_map_type(p))
+            return false;
+    return p->n_products == 1 || (md_cg_product_along(p, MD_CG_B) == md_cg_product_along(p, MD_CG_B2) &&
+                                  map[1].n_dims[2] == map[2].n_dims[2]);
+}
+
 bool md_fa_cuda_map_bytes(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *p)
 {
     for (int32_t o = 0; o <= p->n_products; o++) {
@@ -145,7 +160,9 @@ bool md_fa_cuda_map_result(md_kn_map *m, const md_cg_product *p)
 {
     const md_st_store *store = &p->program->stage[p->stage].store[0];
     const access x = {p, store->tensor, store->n_subscripts, store->subscript};
-    return make_map(m, &x, &(group){p->n_columns, p->columns}, &(group){p->n_rows, p->rows});
+    const md_st_product *product = md_cg_product_stage(p);
+    return make_map(m, &x,
+                    &(map_groups){{p->n_columns, p->columns}, {p->n_rows, p->rows}, {product->n_batch, product->batch}});
 }
 
 void md_fa_cuda_map_needs(md_kn_envelope *out, const md_kn_map *m, bool is_aligned)

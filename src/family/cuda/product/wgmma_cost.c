@@ -49,7 +49,7 @@ static double slow_lines(int64_t elements, int32_t item, const md_fa_wgmma *vari
 
 static int32_t item_of(const md_fa_product *sized) /* bytes of an element; other types are converted */
 {
-    return (int32_t)MD_MAX(2, md_dtype_size(sized->p.program->formula->tensor[sized->p.load[MD_CG_A]->id].dtype));
+    return (int32_t)MD_MAX(2, md_dtype_size(md_cg_product_dtype(&sized->p, md_cg_product_memory(&sized->p, MD_CG_A))));
 }
 
 static tiles tiles_of(const md_dev_facts *facts, const md_fa_product *sized, const md_fa_wgmma *variant)

@@ -13,7 +13,8 @@ enum {
     /* Sums that a thread may hold: of a plain product, of any other, and of any other swapped one. */
     PLAIN_SUMS = 192,
     SUMS = 128,
-    SWAPPED_SUMS = 160
+    SWAPPED_SUMS = 160,
+    MANY_PLACES = 128 * 5 /* words of a tile's rows, beyond which the copying threads need more registers */
 };
 
 static md_cg_along along(const md_cg_product *p, int32_t operand)
@@ -31,10 +32,16 @@ static int64_t buffer_bytes(const md_fa_wgmma_shape *s)
            (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
 }
 
+/* Places of the rows of two tiles. */
+static int64_t line_bytes(const md_fa_wgmma_shape *s)
+{
+    return s->gathers ? (int64_t)2 * s->rows * s->line_words * 4 : 0;
+}
+
 static void choose_stages(md_fa_wgmma_shape *s)
 {
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
-        int64_t buffers = buffer_bytes(s), left = SHARED - RESERVE - buffers;
+        int64_t buffers = buffer_bytes(s) + line_bytes(s), left = SHARED - RESERVE - buffers;
         s->stages =
             (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(IN_FLIGHT / s->stage_bytes, 8), 16)), 0);
         s->shared = s->stages * s->stage_bytes + buffers + 1024 + s->stages * 16 + 16;
@@ -64,8 +71,8 @@ void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *s, const md_cg_product *p)
     s->threads = 128 * (s->consumers + 1);
     s->shares_a = s->rows > s->columns;
     s->panel = panel_of(s->columns);
-    s->low = 40;
-    s->high = s->consumers == 1 ? 240 : 232;
+    s->low = s->gathers ? s->rows * s->line_words > MANY_PLACES ? 104 : 88 : 40;
+    s->high = s->consumers == 1 ? 240 : s->gathers ? (504 - s->low) / 16 * 8 : 232;
     s->deep =
         s->rows == 64 && slice_bytes <= SMALL_STAGE ? 2 : 1; /* fewer, larger steps gain 1% if there are few rows */
     s->stage_bytes = s->deep * slice_bytes;
@@ -79,7 +86,8 @@ bool md_fa_wgmma_shape_fits(const md_fa_wgmma_shape *s, const md_fa_target *targ
     md_fa_product sized;
     md_fa_product_measure(&sized, target, p, ones);
     const bool is_plain = sized.epilogue_ops + sized.epilogue_transcendental == 0 && p->n_columns == 1;
-    const int32_t most = is_plain        ? PLAIN_SUMS
+    const int32_t most = s->gathers      ? SUMS
+                         : is_plain      ? PLAIN_SUMS
                          : s->is_swapped ? SWAPPED_SUMS
                                          : SUMS,
                   sums = (s->is_pingpong || s->consumers == 1 ? s->rows : s->rows / 2) / 64 * s->columns / 2 *
@@ -118,13 +126,13 @@ void md_fa_wgmma_envelope(md_kn_envelope *out, const md_fa_target *target, const
                           const md_cg_product *p)
 {
     md_kn_map map[MAPS];
-    if (!md_fa_wgmma_maps(map, p))
+    if (!(s->gathers ? md_fa_cuda_map_columns(map, p) : md_fa_wgmma_maps(map, p)))
         return;
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
-    for (int32_t o = 0; o <= p->n_products && !s->has_copies; o++)
+    for (int32_t o = s->gathers ? MD_CG_B : MD_CG_A; o <= p->n_products && !s->has_copies; o++)
         md_fa_cuda_map_needs(out, &map[o], true);
     if (s->has_result && md_fa_wgmma_map_result(&map[p->n_products + 1], p)) {
         /* Tensors that the epilogue reads along the columns are read in pairs, too. */

@@ -17,7 +17,7 @@ enum {
 /* True if only the rows of A that exist are copied: copying rows beyond the end is slower (measured). */
 static bool shrinks(const md_cg_product *p, const md_fa_wgmma_shape *s)
 {
-    return !s->is_swapped && md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
+    return !s->is_swapped && !s->gathers && md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && s->cluster == 1;
 }
 
 static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const md_fa_wgmma_shape *s)
@@ -98,7 +98,7 @@ static uint32_t read_along_columns(const md_cg_product *p)
 {
     uint32_t tensors = md_cg_unit_tensors(p->program, p->stage, p->columns[p->n_columns - 1]);
     for (int32_t o = 0; o <= p->n_products; o++)
-        tensors &= ~(UINT32_C(1) << p->load[o]->id);
+        tensors &= ~(UINT32_C(1) << md_cg_product_memory(p, o)->id);
     return tensors & ~(UINT32_C(1) << p->program->stage[p->stage].store[0].tensor);
 }
 
@@ -148,7 +148,7 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
     md_strbuf defines = {0};
     md_kn_map map[MAPS];
     const int64_t ones[MD_FX_MAX_DIMS] = {0};
-    if (!md_fa_wgmma_maps(map, p))
+    if (!(s->gathers ? md_fa_cuda_map_columns(map, p) : md_fa_wgmma_maps(map, p)))
         return md_fail(MD_INTERNAL, "the copy engine does not take the operands");
     if (s->has_result && !md_fa_wgmma_map_result(&map[p->n_products + 1], p))
         return md_fail(MD_UNSUPPORTED, "an epilogue in registers is for one result of 16 bits");
@@ -159,8 +159,10 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
     print_defines(&defines, p, s, map,
                   !s->has_result || sized.epilogue_ops > 2 || sized.epilogue_transcendental > 0 ||
                       (s->by_words && read_along_columns(p)));
-    md_fa_cuda_product_text text = {.source = md_fa_cuda_map_item_bytes(p) == 1 ? "cuda/gemm_wgmma8.cu"
-                                                                                : "cuda/gemm_wgmma.cu",
+    md_fa_cuda_product_text text = {.source = s->gathers                          ? "cuda/gemm_wgmma_rows.cu"
+                                              : md_fa_cuda_map_item_bytes(p) == 1 ? "cuda/gemm_wgmma8.cu"
+                                                                                  : "cuda/gemm_wgmma.cu",
+                                    .begin = p->is_grouped ? "cuda/group_rows.cu" : NULL,
                                     /* padded copies: unaligned results, too */
                                     .lanes = s->has_result   ? 2
                                              : s->has_copies ? 4
@@ -169,7 +171,7 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
                                     .split = s->split,
                                     .is_cluster_reduced = s->is_cluster_reduced,
                                     .has_copies = s->has_copies,
-                                    .n_maps = p->n_products + (s->has_result && !s->by_words ? 2 : 1),
-                                    .map = map};
+                                    .n_maps = p->n_products + (s->has_result && !s->by_words ? 2 : 1) - s->gathers,
+                                    .map = map + s->gathers};
     return md_fa_cuda_product_emit(out, target, p, &text, &defines);
 }

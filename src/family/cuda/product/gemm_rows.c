@@ -1,0 +1,231 @@
+/* Family gemm_rows: products of 16-bit operands on Hopper's tensor cores whose rows of operand A lie anywhere
+ * (kernels/cuda/gemm_wgmma_rows.cu): windows of a tensor with channels last, as in a convolution; rows of groups, as in
+ * a mixture of experts, which a launch before sorts (kernels/cuda/group_rows.cu); rows that a look-up finds. A row is a
+ * run of memory along K in pieces of 16 bytes. `epilogue`: 0 any; 1 for a single 16-bit result whose rows are not
+ * sorted, in registers and by the copy engine. */
+#include "family/cuda/cuda.h"
+
+#include "base/status.h"
+#include "family/cuda/product/gemm_rows_fit.h"
+#include "family/cuda/product/mma_tile.h"
+#include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/product/wgmma_shape.h"
+
+#include "kernels/cuda/grouped.h"
+
+#include <math.h>
+
+enum { ROWS, COLUMNS, PINGPONG, EPILOGUE };
+enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_PLACES = 128 * 16 };
+
+typedef struct rows_spec {
+    md_fa_wgmma_spec wgmma;
+    bool is_window;
+} rows_spec;
+_Static_assert(sizeof(rows_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+/* ---- Which products */
+
+/* True if the elements of a window lie along the last index of K in whole pieces, which are there altogether or not. */
+static bool has_pieces(int32_t *n_terms, const md_cg_product *p)
+{
+    md_cg_window_pieces w;
+    if (!md_cg_product_window_is_small(p, MD_CG_A) || !md_cg_product_window_pieces(&w, p, MD_CG_A))
+        return false;
+    *n_terms = w.n_terms;
+    return true;
+}
+
+static bool product_of(rows_spec *s, int32_t *line_words, const md_fa_target *target)
+{
+    md_cg_product *p = &s->wgmma.product;
+    md_kn_map map[MD_FA_CUDA_MAPS];
+    int32_t n_terms = 0;
+    const bool is_grouped = md_cg_product_of(p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
+    if (!is_grouped && !md_cg_product_of(p, target->program, target->stage, MD_CG_COLUMNS_STORED))
+        return false;
+    p->dialect = MD_DEV_CUDA;
+    s->is_window = !is_grouped && md_cg_product_window(p) == MD_CG_A;
+    if (s->is_window) {
+        p->gathers_windows = true;
+        p->along[MD_CG_A] = md_cg_product_window_along(p, MD_CG_A);
+    } else if (!is_grouped && !p->row_load[MD_CG_A]) {
+        return false; /* gemm_wgmma's */
+    }
+    if (target->facts->capability != 90 || md_fa_cuda_mma_type(p) == MD_F32 ||
+        md_cg_product_along(p, MD_CG_A) != MD_CG_ALONG_DEPTH || !md_fa_cuda_map_columns(map, p) ||
+        (s->is_window && (p->n_products != 1 || !has_pieces(&n_terms, p))))
+        return false;
+    *line_words = s->is_window ? 1 + n_terms : WORDS_OF_ADDRESS;
+    return true;
+}
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
+{
+    rows_spec *s = out;
+    const int32_t *v = config->value;
+    int32_t line_words;
+    if (!product_of(s, &line_words, target))
+        return false;
+    s->wgmma.shape = (md_fa_wgmma_shape){.rows = v[ROWS],
+                                         .columns = v[COLUMNS] / s->wgmma.product.n_products,
+                                         .cluster = 1,
+                                         .is_pingpong = v[PINGPONG],
+                                         .has_result = v[EPILOGUE],
+                                         .gathers = true,
+                                         .line_words = line_words,
+                                         .split = 1};
+    md_fa_wgmma_shape_derive(&s->wgmma.shape, &s->wgmma.product);
+    return true;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    rows_spec s;
+    md_kn_map map;
+    (void)size;
+    if (!spec_of(&s, target, config) || !md_fa_wgmma_shape_fits(&s.wgmma.shape, target, &s.wgmma.product))
+        return false;
+    const md_fa_wgmma_shape *shape = &s.wgmma.shape;
+    return shape->rows * shape->line_words <= MOST_PLACES &&
+           (!shape->has_result || (!s.wgmma.product.is_grouped && md_fa_wgmma_map_result(&map, &s.wgmma.product)));
+}
+
+/* ---- Where it is right */
+enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH };
+
+/* Elements of the window's tensor and steps of K have numbers of 32 bits, and runs are whole pieces. */
+static const char *window_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    const int32_t tensor = envelope->rule_value[RULE_TENSOR], *depth = envelope->rule_value + RULE_DEPTH;
+    double last = 0, steps = 1;
+    for (int32_t axis = 0; axis < MD_MAX_RANK; axis++)
+        last += (double)MD_MAX(shape->extent[tensor][axis] - 1, 0) * fabs((double)shape->stride[tensor][axis]);
+    for (int32_t i = 0; i < envelope->rule_value[N_RULE_DEPTH]; i++)
+        steps *= (double)shape->size[depth[i]];
+    if (last >= 1 << 30 || steps >= 1 << 30)
+        return "more elements than places of 32 bits";
+    return shape->size[envelope->rule_value[RULE_DIM]] % 8 ? "runs that are no multiple of eight elements" : NULL;
+}
+
+static void window_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_product *p)
+{
+    const md_st_product *product = &md_fa_stage(target)->product;
+    const md_fx_index *index = target->program->index;
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++)
+        out->hi[d] = 1 << 24;
+    out->rule_miss = window_miss;
+    out->rule_value[RULE_TENSOR] = p->window[MD_CG_A]->id;
+    out->rule_value[RULE_DIM] = index[product->k[product->n_k - 1]].dim;
+    out->rule_value[N_RULE_DEPTH] = MD_MIN(product->n_k, MD_COUNT(out->rule_value) - RULE_DEPTH);
+    for (int32_t i = 0; i < out->rule_value[N_RULE_DEPTH]; i++)
+        out->rule_value[RULE_DEPTH + i] = index[product->k[i]].dim;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
+{
+    const rows_spec *s = spec;
+    const md_cg_product *p = &s->wgmma.product;
+    const uint32_t a = UINT32_C(1) << md_cg_product_memory(p, MD_CG_A)->id;
+    md_fa_wgmma_envelope(out, target, &s->wgmma.shape, p);
+    out->unit |= a;
+    out->aligned16 |= a;
+    if (s->is_window)
+        window_envelope(out, target, p);
+    if (!p->is_grouped)
+        return;
+    md_fa_product_group_envelope(out, target);
+    out->row_points_max = 1 << 30; /* places of rows are 32-bit words */
+    out->n_row_dims = p->n_rows;
+    for (int32_t i = 0; i < p->n_rows; i++)
+        out->row_dim[i] = target->program->index[p->rows[i]].dim;
+}
+
+/* ---- Geometry and cost */
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    const rows_spec *s = spec;
+    const md_fa_wgmma_shape *tile = &s->wgmma.shape;
+    md_fa_product sized;
+    md_fa_product_measure(&sized, target, &s->wgmma.product, shape->size);
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
+        return;
+    md_fa_wgmma_geometry(out, target, tile, &sized);
+    if (!s->wgmma.product.is_grouped)
+        return;
+    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), tile->rows);
+    const int64_t tiles = at.most_units * ((sized.columns + tile->columns - 1) / tile->columns);
+    out->launch[1] = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads, 1)), tile->threads);
+    out->launch[1].scratch_bytes = tile->shared;
+    out->launch[1].overlaps = true;
+    out->launch[0] = md_fa_cuda_launch(1, SORT_THREADS);
+    out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
+}
+
+/* Rows are taken to be spread evenly over the groups that have rows. */
+static void spread(md_fa_product *sized, const md_fa_target *target, const int64_t *size)
+{
+    const double rows = (double)sized->rows,
+                 groups = fmax((double)md_st_groups(target->program, target->stage, size), 1),
+                 used = md_fa_product_used_groups(groups, rows);
+    sized->batch = (int64_t)ceil(used);
+    sized->rows = (int64_t)ceil(rows / used);
+    sized->bytes = sized->a_bytes + (sized->bytes - sized->a_bytes) * used / groups;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
+{
+    const rows_spec *s = known;
+    const md_fa_wgmma_shape *tile = &s->wgmma.shape;
+    const bool is_grouped = s->wgmma.product.is_grouped;
+    md_fa_product sized;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1 + is_grouped};
+    md_fa_product_measure(&sized, target, &s->wgmma.product, size);
+    if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
+        return;
+    const double rows = (double)sized.rows;
+    if (is_grouped)
+        spread(&sized, target, size);
+    const md_fa_wgmma variant = {.rows = tile->rows,
+                                 .columns = tile->columns,
+                                 .split = 1,
+                                 .cluster = 1,
+                                 .stages = tile->stages * tile->deep,
+                                 .is_pingpong = tile->is_pingpong,
+                                 .has_result = tile->has_result};
+    double us = md_fa_wgmma_us(target->facts, &sized, &variant, md_fa_enough_us(target)) * GATHERED;
+    if (is_grouped)
+        us += SORT + SORT_ROW * ceil(rows / SORT_THREADS);
+    md_fa_cuda_product_time_features(out, us, 1 + is_grouped);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
+{
+    const rows_spec *s = spec;
+    return md_fa_wgmma_emit(out, target, &s->wgmma.shape, &s->wgmma.product);
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return (md_fa_class){.group = "gemm_rows", .is_repeatable = true, .is_invariant = true};
+}
+
+static const md_fa_kind kind = {
+    .checks_config = true, .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
+
+const md_fa_family md_fa_cuda_gemm_rows = {
+    .name = "gemm_rows",
+    .device = MD_DEV_CUDA,
+    .n_fields = 4,
+    .field = {{"rows", 128, 3, {128, 64, 256}},
+              {"columns", 128, 7, {128, 256, 64, 192, 96, 160, 32}},
+              {"pingpong", 0, 2, {0, 1}},
+              {"epilogue", 0, 2, {1, 0}}},
+    .kind = &kind,
+    .spec_of = spec_of,
+    .legal = legal,
+    .numeric = numeric,
+};

@@ -1,0 +1,17 @@
+/* Constants of the cost model of gemm_rows, beside those of gemm_wgmma.
+ *
+ * Families: gemm_rows
+ * Source: assumed, not fitted; no runs are kept */
+#ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_ROWS_FIT_H
+#define MD_FAMILY_CUDA_PRODUCT_GEMM_ROWS_FIT_H
+
+#include "family/fit.h"
+
+/* The time of gemm_wgmma that threads take which copy rows. */
+MD_FIT(GATHERED, 1.15)
+
+/* us: of sorting, and of each row in it by a thread. */
+MD_FIT(SORT, 3)
+MD_FIT(SORT_ROW, 0.12)
+
+#endif

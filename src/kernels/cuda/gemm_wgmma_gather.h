@@ -1,0 +1,49 @@
+/* The warpgroup that fills the ring where rows of operand A lie anywhere: all its threads copy pieces of them, one asks
+ * the copy engine for the operands over the columns. A part of gemm_wgmma_rows.cu. */
+#include "gemm_wgmma_lines.h"
+
+/* Arrives at the barrier once all copies that the thread has begun are there. */
+MD_INLINE void md_bar_arrive_copied(unsigned bar)
+{
+    MD_TEST_PAUSE(bar);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
+}
+
+MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty,
+                          int *lines)
+{
+    const int line = threadIdx.x / PIECES, piece = threadIdx.x % PIECES, depth = (int)md_points_depth(&p);
+    const unsigned mine = line * 128 + ((piece ^ (line & 7)) << 4); /* in the swizzle of 128 bytes */
+    md_ring r = {0, 0};
+    int turn = 0;
+    MD_ROLLED for (int t = blockIdx.x; t < g.all; t += gridDim.x)
+    {
+        const md_tile_at at = md_tile_of(g, t, 0);
+        MD_FOR (i, (MD_BM + FEEDERS - 1) / FEEDERS)
+            if (MD_BM % FEEDERS == 0 || threadIdx.x < MD_BM)
+                md_find_line(p, at, threadIdx.x + i * FEEDERS, lines + turn);
+        md_meet(4, FEEDERS);
+        md_feed feed;
+        feed.begin(p, at, lines + turn, line);
+        turn = LINE_WORDS * MD_BM - turn; /* the lines of a tile are read until the threads meet again */
+        MD_ROLLED for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++)
+        {
+            const unsigned bar = full + r.stage * 8;
+            md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
+            MD_FOR (d, MD_DEEP) {
+                const unsigned to = tiles + r.stage * STAGE_BYTES + d * SLICE_BYTES;
+                const int k = (i * MD_DEEP + d) * BK;
+                if (threadIdx.x == 0) {
+                    if (d == 0)
+                        md_bar_expect(bar, MD_DEEP * ACROSS_BYTES);
+                    MD_FOR (q, MD_PRODUCTS)
+                        md_copy<(MD_ALONG_1 == 2), MD_BN, 1>(to + DOWN_BYTES + q * ACROSS_ONE, q ? MD_MAP_2 : &p.map0,
+                                                            at.column, k, at.batch * MD_BATCH_1, bar, 0);
+                }
+                feed.copy(p, to + mine, k + piece * 8, depth);
+            }
+            md_bar_arrive_copied(bar);
+            md_ring_next(r);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+/* Products on Hopper's tensor cores whose rows lie anywhere (gemm_rows), without a GPU: which products are taken, where
+ * their envelopes end, and kernels that keep to their registers (needs NVRTC). */
+#include "family/cuda/target_fixture.h"
+
+#include "codegen/product/product.h"
+#include "device/nvrtc/nvrtc.h"
+
+#define CONVOLUTION                                                                                                    \
+    "Y[n,y,x,o] = sum[r,s,c](where(y*2+r-1 >= 0 and y*2+r-1 < size(X.1) and x*2+s-1 >= 0 and x*2+s-1 < size(X.2), "      \
+    "X[n,y*2+r-1,x*2+s-1,c], 0) * W[o,r,s,c])"
+#define GROUPED "Y[t,n] = sum[k](X[t,k] * W[e[t],n,k])"
+
+static const struct {
+    const char *text;
+    md_dtype dtype;
+    bool is_taken;
+} list[] = {
+    {CONVOLUTION, MD_BF16, true},
+    {CONVOLUTION, MD_F32, false},
+    {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", MD_F16, true},
+    {"Y[n,o,y] = sum[c,r](where(y+r-1 >= 0 and y+r-1 < size(X.2), X[n,c,y+r-1], 0) * W[o,c,r])", MD_BF16, false},
+    {GROUPED, MD_BF16, true},
+    {"Y[t,n] = sum[k](X[t,k] * W[e[t],k,n])", MD_F16, true},
+    {"Y[t,s,n] = silu(sum[k](X[t,k] * W[e[t,s],n,k])) * sum[k](X[t,k] * V[e[t,s],n,k])", MD_BF16, true},
+    {"Y[t,n] = sum[k](X[i[t],k] * W[n,k])", MD_BF16, true},
+    {"Y[t,n] = sum[k](X[t,k] * W[n,k])", MD_BF16, false},
+    {"Y[t,n] = sum[k](X[k,t] * W[e[t],n,k])", MD_BF16, false},
+};
+
+static const md_fa_family *family_of(const char *name)
+{
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
+    fail_msg("no family %s", name);
+    return NULL;
+}
+
+static void test_what_is_taken(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MD_COUNT(list); i++) {
+        fixture f;
+        open_fixture(&f, list[i].text, list[i].dtype);
+        if (md_fa_applies(family_of("gemm_rows"), &f.target) != list[i].is_taken)
+            fail_msg("%s in %s: %s", list[i].text, md_dtype_name(list[i].dtype), list[i].is_taken ? "refused" : "taken");
+        close_fixture(&f);
+    }
+}
+
+typedef struct gate {
+    const char *text, *variant;
+    int32_t registers;
+} gate;
+
+static const gate gates[] = {
+    {CONVOLUTION, "gemm_rows/rows128_columns128_pingpong0_epilogue1", 168},
+    {CONVOLUTION, "gemm_rows/rows128_columns256_pingpong0_epilogue1", 168},
+    {CONVOLUTION, "gemm_rows/rows128_columns128_pingpong1_epilogue1", 168},
+    {CONVOLUTION, "gemm_rows/rows256_columns64_pingpong0_epilogue1", 168},
+    {CONVOLUTION, "gemm_rows/rows64_columns256_pingpong0_epilogue1", 255},
+    {GROUPED, "gemm_rows/rows128_columns256_pingpong0_epilogue0", 168},
+    {GROUPED, "gemm_rows/rows128_columns128_pingpong1_epilogue0", 168},
+    {GROUPED, "gemm_rows/rows256_columns128_pingpong0_epilogue0", 168},
+    {GROUPED, "gemm_rows/rows64_columns128_pingpong0_epilogue0", 255},
+    {"Y[t,s,n] = silu(sum[k](X[t,k] * W[e[t,s],n,k])) * sum[k](X[t,k] * V[e[t,s],n,k])",
+     "gemm_rows/rows128_columns256_pingpong0_epilogue0", 168},
+    {"Y[t,n] = sum[k](X[i[t],k] * W[n,k])", "gemm_rows/rows128_columns256_pingpong0_epilogue1", 168},
+};
+
+static void compile(const gate *g)
+{
+    fixture f;
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    md_kn_source source = {0};
+    open_fixture(&f, g->text, MD_BF16);
+    assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, g->variant));
+    assert_true(md_fa_legal(family, &f.target, &config, NULL));
+    assert_ok(md_fa_emit(&source, family, &f.target, &config));
+    for (int32_t i = 0; i < source.n_launches; i++) {
+        md_strbuf log = {0};
+        md_dev_cubin cubin;
+        void *binary = NULL;
+        size_t n = 0;
+        const char *text = md_strbuf_text(&source.launch[i].text);
+        assert_ok(md_dev_nvrtc_compile(&binary, &n, &log, text, f.facts.arch));
+        assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, source.launch[i].entry));
+        print_message("%s, launch %d: %d registers\n", g->variant, (int)i, (int)cubin.registers);
+        assert_int_equal(cubin.frame_bytes, 0);
+        assert_true(cubin.registers <= g->registers);
+        free(binary);
+        md_strbuf_finish(&log);
+    }
+    md_kn_source_finish(&source);
+    close_fixture(&f);
+}
+
+static void test_registers(void **state)
+{
+    md_dev_nvrtc nvrtc;
+    (void)state;
+    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
+        print_message("NOT COMPILED: %s\n", md_last_error());
+        skip();
+    }
+    for (size_t i = 0; i < MD_COUNT(gates); i++)
+        compile(&gates[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_registers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

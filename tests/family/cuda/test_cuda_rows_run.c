@@ -1,0 +1,37 @@
+/* Family gemm_rows on a GPU: windows, groups and looked-up rows with configs picked by MD_TEST_SEED, on sizes with
+ * every kind of edge. Skips itself where there is no GPU. Variables: cuda_runs.h. */
+#include "family/cuda/cuda_runs.h"
+
+#define WINDOW(place_y, place_x)                                                                                       \
+    "where(" place_y " >= 0 and " place_y " < size(X.1) and " place_x " >= 0 and " place_x " < size(X.2), X[b," place_y  \
+    "," place_x ",c], 0)"
+
+static const cuda_run list[] = {
+    {"Y[b,i,j,o] = sum[r,s,c](" WINDOW("i+r-1", "j+s-1") " * W[o,r,s,c])",
+     MD_BF16,
+     {{2, 5, 7, 72, 3, 3, 64}, {1, 9, 5, 40, 3, 3, 72}, {3, 2, 3, 8, 3, 3, 8}, {1, 1, 1, 136, 1, 1, 200}}},
+    {"Y[b,i,j,o] = sum[r,s,c](" WINDOW("i*2+r-1", "j*2+s-1") " * W[o,r,s,c])",
+     MD_F16,
+     {{2, 5, 7, 72, 3, 3, 64}, {1, 9, 5, 40, 3, 2, 24}, {3, 2, 3, 8, 5, 3, 8}, {1, 6, 5, 136, 3, 3, 16}}},
+    {"Y[b,i,j,o] = relu(sum[r,s,c](" WINDOW("i+r*2-2", "j+s*2-2") " * W[o,r,s,c]) + B[o] + R[b,i,j,o])",
+     MD_BF16,
+     {{2, 5, 7, 72, 3, 3, 64}, {1, 9, 5, 40, 3, 3, 40}, {3, 2, 3, 8, 3, 3, 8}}},
+    {"Y[b,i,j,o] = sum[c](X[b,i*2,j*2,c] * W[o,c])", MD_BF16, {{2, 5, 7, 72, 64}, {1, 19, 5, 40, 24}, {3, 2, 3, 8, 328}}},
+    {"Y[b,i,o] = sum[r,c](where(i+r-3 >= 0, X[b,i+r-3,c], 0) * W[o,r,c])",
+     MD_BF16,
+     {{2, 50, 72, 4, 64}, {1, 300, 40, 4, 24}, {3, 20, 8, 4, 8}}},
+    /* groups: the last size is how many there are */
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_BF16, {{129, 264, 200, 7}, {17, 40, 72, 40}, {1, 72, 520, 3}, {1000, 136, 64, 5}}},
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],k,j])", MD_BF16, {{300, 72, 136, 1}, {17, 40, 72, 40}, {1, 72, 520, 3}}},
+    {"Y[i,s,j] = sum[k](X[i,k] * W[e[i,s],k,j]) + B[e[i,s],j]", MD_F16, {{129, 2, 64, 200}, {17, 3, 72, 40}}},
+    {"Y[i,j] = silu(sum[k](X[r[i],k] * W[e[i],j,k])) * sum[k](X[r[i],k] * V[e[i],j,k])",
+     MD_BF16,
+     {{130, 136, 72}, {33, 64, 128}, {8, 72, 256}}},
+    {"Y[i,j] = sum[k](X[r[i],k] * W[j,k])", MD_BF16, {{129, 264, 200}, {17, 40, 72}, {3, 72, 520}}},
+    {"Y[i,j] = sum[k](X[i//4,k] * W[k,j]) + B[j]", MD_F16, {{129, 264, 200}, {17, 40, 72}, {3, 72, 520}}},
+};
+
+int main(void)
+{
+    return cuda_runs(list, MD_COUNT(list), "gemm_rows");
+}
