@@ -156,6 +156,9 @@ typedef struct md_cg_window_pieces {
 /** False if that index moves anything but the last subscript, by other than one element, or a term of the guard; or if
  * anything else moves the last subscript by no multiple of eight. */
 bool md_cg_product_window_pieces(md_cg_window_pieces *out, const md_cg_product *product, int32_t operand);
+/** Words of 32 bits with a bit for each point of the filter (of all indices of K but the last), of which there may be
+ * 64. */
+int32_t md_cg_product_window_point_words(const md_cg_product *product);
 /** The functions of operands that are windows (kernels/host/window.h says which), and MD_WINDOWS, which has their
  * bits. */
 void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);

@@ -63,6 +63,29 @@ static void print_has_pieces(md_strbuf *out, const md_cg_window *w)
     md_strbuf_add(out, ") == 1;\n}\n");
 }
 
+int32_t md_cg_product_window_point_words(const md_cg_product *p)
+{
+    const md_st_product *s = md_cg_product_stage(p);
+    int64_t points = 1;
+    for (int32_t i = 0; i + 1 < s->n_k; i++) {
+        const int64_t size = p->program->formula->dim[p->program->index[s->k[i]].dim].size;
+        points = size < 0 || points > 32 ? 64 : points * size;
+    }
+    return points > 32 ? 2 : 1;
+}
+
+/* Points of the filter, of all indices of K but the last, along which the runs lie. */
+static void print_points(md_strbuf *defines, md_strbuf *out, const md_cg_product *p)
+{
+    const md_st_product *s = md_cg_product_stage(p);
+    char size[32];
+    md_strbuf_add(out, "MD_INLINE int md_window_points(const md_params *p)\n{\n    (void)p;\n    return (int)(");
+    md_cg_print_points(out, p->program, s->n_k - 1, s->k);
+    md_strbuf_printf(out, ");\n}\nMD_INLINE int md_window_run(const md_params *p)\n{\n    (void)p;\n    return (int)%s;\n}\n",
+                     md_cg_size(size, p->program, s->k[s->n_k - 1]));
+    md_strbuf_printf(defines, "#define MD_WINDOW_POINT_WORDS %" PRId32 "\n", md_cg_product_window_point_words(p));
+}
+
 void md_cg_product_print_window(md_strbuf *defines, md_strbuf *out, const md_cg_product *p)
 {
     md_cg_window w;
@@ -86,10 +109,7 @@ void md_cg_product_print_window(md_strbuf *defines, md_strbuf *out, const md_cg_
     md_cg_window_print_sums(out, &w);
     md_strbuf_add(out, "}\n");
     w.is_depth = false;
-    char size[32];
-    const md_st_product *s = md_cg_product_stage(p);
-    md_strbuf_printf(out, "MD_INLINE unsigned md_window_run(const md_params *p)\n{\n    (void)p;\n    return (unsigned)%s;\n}\n",
-                     md_cg_size(size, p->program, s->k[s->n_k - 1]));
+    print_points(defines, out, p);
     print_is_narrow(out, &w);
     print_has_pieces(out, &w);
 }

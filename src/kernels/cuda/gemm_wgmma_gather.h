@@ -14,17 +14,20 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
 {
     const int line = threadIdx.x / PIECES, piece = threadIdx.x % PIECES, depth = (int)md_points_depth(&p);
     const unsigned mine = line * 128 + ((piece ^ (line & 7)) << 4); /* in the swizzle of 128 bytes */
+    int *points = lines + 2 * LINE_WORDS * MD_BM;
     md_ring r = {0, 0};
     int turn = 0;
+    md_find_points(p, points);
+    md_meet(4, FEEDERS);
     MD_ROLLED for (int t = blockIdx.x; t < g.all; t += gridDim.x)
     {
         const md_tile_at at = md_tile_of(g, t, 0);
         MD_FOR (i, (MD_BM + FEEDERS - 1) / FEEDERS)
             if (MD_BM % FEEDERS == 0 || threadIdx.x < MD_BM)
-                md_find_line(p, at, threadIdx.x + i * FEEDERS, lines + turn);
+                md_find_line(p, at, threadIdx.x + i * FEEDERS, lines + turn, points);
         md_meet(4, FEEDERS);
         md_feed feed;
-        feed.begin(p, at, lines + turn, line);
+        feed.begin(p, lines + turn, points, line, piece);
         turn = LINE_WORDS * MD_BM - turn; /* the lines of a tile are read until the threads meet again */
         MD_ROLLED for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++)
         {
@@ -40,7 +43,7 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
                         md_copy<(MD_ALONG_1 == 2), MD_BN, 1>(to + DOWN_BYTES + q * ACROSS_ONE, q ? MD_MAP_2 : &p.map0,
                                                             at.column, k, at.batch * MD_BATCH_1, bar, 0);
                 }
-                feed.copy(p, to + mine, k + piece * 8, depth);
+                feed.copy(to + mine, k + piece * 8, depth);
             }
             md_bar_arrive_copied(bar);
             md_ring_next(r);

@@ -17,74 +17,99 @@ MD_INLINE void md_copy_piece(unsigned to, const void *from, int bytes)
 }
 
 #ifdef MD_WINDOW
-/* The window of a tensor: a line is the part of its place that the row gives, and those of the guard's terms. */
-enum { LINE_WORDS = 1 + MD_WINDOW_TERMS, NO_LINE = INT32_MIN };
+/* The window of a tensor. A line is the part of its place that the row gives, and a bit for each point of the filter
+ * (of all indices of K but the last): whether the guard holds there. `points`: what the points give, of their place and
+ * of the guard's terms, each in an array of MOST_POINTS. */
+enum { POINT_WORDS = MD_WINDOW_POINT_WORDS, MOST_POINTS = 32 * POINT_WORDS, LINE_WORDS = 1 + POINT_WORDS, NO_LINE = INT32_MIN };
 
-MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int *words)
+MD_INLINE void md_find_points(const md_params &p, int *points)
 {
-    md_window_part part;
-    part.at = NO_LINE;
-    if (at.row + r < md_down_end(p, at))
-        md_window_rows(&p, at.batch, at.row + r, &part);
-    words[r] = part.at;
-    MD_FOR (i, MD_WINDOW_TERMS)
-        words[(1 + i) * MD_BM + r] = part.term[i];
+    const int n = md_window_points(&p), run = md_window_run(&p);
+    if (threadIdx.x < n) {
+        md_window_part part;
+        md_window_depth(&p, threadIdx.x * run, &part);
+        points[threadIdx.x] = part.at;
+        MD_FOR (i, MD_WINDOW_TERMS)
+            points[(1 + i) * MOST_POINTS + threadIdx.x] = part.term[i];
+    }
 }
 
-/* A thread's pieces. `left`: elements from its piece to the end of the run along K. */
+MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int *words, const int *points)
+{
+    unsigned holds[POINT_WORDS] = {0};
+    md_window_part part;
+    part.at = NO_LINE;
+    if (at.row + r < md_down_end(p, at)) {
+        const int n = md_window_points(&p);
+        md_window_rows(&p, at.batch, at.row + r, &part);
+        MD_FOR (w, POINT_WORDS)
+            MD_ROLLED for (int i = w * 32; i < min(n, w * 32 + 32); i++)
+            {
+                int least = 0; /* negative if any term is */
+                MD_FOR (t, MD_WINDOW_TERMS)
+                    least |= part.term[t] + points[(1 + t) * MOST_POINTS + i];
+                holds[w] |= (unsigned)(least >= 0) << (i & 31);
+            }
+    }
+    words[r] = part.at;
+    MD_FOR (w, POINT_WORDS)
+        words[(1 + w) * MD_BM + r] = (int)holds[w];
+}
+
+/* A thread's pieces, at element `in` of the run of a point. */
 struct md_feed {
     const char *base;
-    int at[PER_THREAD], term[PER_THREAD][MD_WINDOW_TERMS > 0 ? MD_WINDOW_TERMS : 1], left, depth_at;
-    unsigned there, holds;
+    const int *points;
+    int at[PER_THREAD], in, run, point, n_points, point_at;
+    unsigned holds[PER_THREAD][POINT_WORDS], there;
 
-    __device__ __forceinline__ void begin(const md_params &p, const md_tile_at &, const int *words, int line)
+    __device__ __forceinline__ void begin(const md_params &p, const int *words, const int *of_points, int line,
+                                          int piece)
     {
         base = (const char *)md_operand_address(&p, 0, 0);
+        points = of_points;
         there = 0;
-        left = 0;
         MD_FOR (i, PER_THREAD) {
             at[i] = words[line + i * APART];
             there |= (unsigned)(at[i] != NO_LINE) << i;
-            MD_FOR (t, MD_WINDOW_TERMS)
-                term[i][t] = words[(1 + t) * MD_BM + line + i * APART];
+            MD_FOR (w, POINT_WORDS)
+                holds[i][w] = (unsigned)words[(1 + w) * MD_BM + line + i * APART];
         }
+        run = md_window_run(&p);
+        n_points = md_window_points(&p);
+        in = piece * 8;
+        point = 0;
+        point_at = points[0];
     }
 
-    /* At k from another point of the filter on. */
-    __device__ __forceinline__ void turn(const md_params &p, int k)
+    __device__ __forceinline__ void copy(unsigned to, int, int)
     {
-        md_window_part depth;
-        const int run = (int)md_window_run(&p);
-        md_window_depth(&p, (unsigned)k, &depth);
-        left = run - k % run;
-        depth_at = depth.at;
-        holds = 0;
+        if (in >= run) {
+            for (; in >= run; in -= run)
+                point++;
+            point_at = point < n_points ? points[point] : 0;
+        }
+        unsigned bit[POINT_WORDS];
+        MD_FOR (w, POINT_WORDS)
+            bit[w] = point < n_points && (POINT_WORDS == 1 || point >> 5 == w) ? 1u << (point & 31) : 0;
+        const int offset = point_at + in;
         MD_FOR (i, PER_THREAD) {
-            int least = 0; /* negative if any term is */
-            MD_FOR (t, MD_WINDOW_TERMS)
-                least |= term[i][t] + depth.term[t];
-            holds |= (unsigned)(least >= 0) << i;
-        }
-    }
-
-    __device__ __forceinline__ void copy(const md_params &p, unsigned to, int k, int end)
-    {
-        if (left <= 0)
-            turn(p, k < end ? k : 0);
-        const bool is_inside = k < end;
-        MD_FOR (i, PER_THREAD)
+            unsigned hold = 0;
+            MD_FOR (w, POINT_WORDS)
+                hold |= holds[i][w] & bit[w];
             if (there >> i & 1)
-                md_copy_piece(to + i * APART * 128, base + (int64_t)(at[i] + depth_at) * 2,
-                              is_inside && (holds >> i & 1) ? 16 : 0);
-        depth_at += BK;
-        left -= BK;
+                md_copy_piece(to + i * APART * 128, base + (int64_t)(at[i] + offset) * 2, hold ? 16 : 0);
+        }
+        in += BK;
     }
 };
 #else
 /* Rows of groups, or those that a look-up finds: a line is the address of its first element; null: zeros. */
 enum { LINE_WORDS = 2, NO_LINE = 1 };
 
-MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int *words)
+MD_INLINE void md_find_points(const md_params &, int *) {}
+
+MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int *words, const int *)
 {
     uintptr_t from = NO_LINE;
     if (at.row + r < md_down_end(p, at)) {
@@ -99,20 +124,34 @@ MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int
 
 struct md_feed {
     const char *from[PER_THREAD];
+    unsigned there, zeros;
 
-    __device__ __forceinline__ void begin(const md_params &, const md_tile_at &, const int *words, int line)
+    __device__ __forceinline__ void begin(const md_params &, const int *words, const int *, int line, int piece)
     {
-        MD_FOR (i, PER_THREAD)
-            from[i] = (const char *)((uintptr_t)(uint32_t)words[line + i * APART] |
-                                     (uintptr_t)(uint32_t)words[MD_BM + line + i * APART] << 32);
+        there = zeros = 0;
+        MD_FOR (i, PER_THREAD) {
+            const uintptr_t at = (uintptr_t)(uint32_t)words[line + i * APART] |
+                                 (uintptr_t)(uint32_t)words[MD_BM + line + i * APART] << 32;
+            there |= (unsigned)(at != NO_LINE) << i;
+            zeros |= (unsigned)(at == 0) << i;
+            from[i] = (const char *)at + piece * 16;
+        }
     }
 
-    __device__ __forceinline__ void copy(const md_params &p, unsigned to, int k, int end)
+    __device__ __forceinline__ void copy(unsigned to, int k, int end)
     {
-        const int bytes = max(min(end - k, 8), 0) * 2;
+        if (k + 8 <= end && zeros == 0) {
+            MD_FOR (i, PER_THREAD)
+                if (there >> i & 1)
+                    md_copy_piece(to + i * APART * 128, from[i], 16);
+        } else {
+            const int bytes = max(min(end - k, 8), 0) * 2;
+            MD_FOR (i, PER_THREAD)
+                if (there >> i & 1)
+                    md_copy_piece(to + i * APART * 128, from[i], zeros >> i & 1 ? 0 : bytes);
+        }
         MD_FOR (i, PER_THREAD)
-            if ((uintptr_t)from[i] != NO_LINE)
-                md_copy_piece(to + i * APART * 128, from[i] + (int64_t)k * 2, from[i] ? bytes : 0);
+            from[i] += BK * 2;
     }
 };
 #endif

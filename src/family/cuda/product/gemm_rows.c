@@ -16,7 +16,8 @@
 #include <math.h>
 
 enum { ROWS, COLUMNS, PINGPONG, EPILOGUE };
-enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_PLACES = 128 * 16 };
+enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
+enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64 };
 
 typedef struct rows_spec {
     md_fa_wgmma_spec wgmma;
@@ -30,17 +31,24 @@ _Static_assert(sizeof(rows_spec) <= sizeof(md_fa_spec), "there is room for it");
 static bool has_pieces(int32_t *n_terms, const md_cg_product *p)
 {
     md_cg_window_pieces w;
-    if (!md_cg_product_window_is_small(p, MD_CG_A) || !md_cg_product_window_pieces(&w, p, MD_CG_A))
+    const int32_t n_k = md_cg_product_stage(p)->n_k;
+    if (n_k - 1 > MOST_DEPTHS || !md_cg_product_window_is_small(p, MD_CG_A) || !md_cg_product_window_pieces(&w, p, MD_CG_A))
         return false;
     *n_terms = w.n_terms;
     return true;
 }
 
-static bool product_of(rows_spec *s, int32_t *line_words, const md_fa_target *target)
+/* Bytes of shared memory for the lines of two tiles of `rows` rows, and for the points of the filter. */
+static int32_t line_bytes(const rows_spec *s, int32_t n_terms, int32_t rows)
+{
+    const int32_t words = md_cg_product_window_point_words(&s->wgmma.product);
+    return 4 * (s->is_window ? 2 * rows * (1 + words) + 32 * words * (1 + n_terms) : 2 * rows * WORDS_OF_ADDRESS);
+}
+
+static bool product_of(rows_spec *s, int32_t *n_terms, const md_fa_target *target)
 {
     md_cg_product *p = &s->wgmma.product;
     md_kn_map map[MD_FA_CUDA_MAPS];
-    int32_t n_terms = 0;
     const bool is_grouped = md_cg_product_of(p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
     if (!is_grouped && !md_cg_product_of(p, target->program, target->stage, MD_CG_COLUMNS_STORED))
         return false;
@@ -54,9 +62,8 @@ static bool product_of(rows_spec *s, int32_t *line_words, const md_fa_target *ta
     }
     if (target->facts->capability != 90 || md_fa_cuda_mma_type(p) == MD_F32 ||
         md_cg_product_along(p, MD_CG_A) != MD_CG_ALONG_DEPTH || !md_fa_cuda_map_columns(map, p) ||
-        (s->is_window && (p->n_products != 1 || !has_pieces(&n_terms, p))))
+        (s->is_window && (p->n_products != 1 || !has_pieces(n_terms, p))))
         return false;
-    *line_words = s->is_window ? 1 + n_terms : WORDS_OF_ADDRESS;
     return true;
 }
 
@@ -64,8 +71,8 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
 {
     rows_spec *s = out;
     const int32_t *v = config->value;
-    int32_t line_words;
-    if (!product_of(s, &line_words, target))
+    int32_t n_terms = 0;
+    if (!product_of(s, &n_terms, target))
         return false;
     s->wgmma.shape = (md_fa_wgmma_shape){.rows = v[ROWS],
                                          .columns = v[COLUMNS] / s->wgmma.product.n_products,
@@ -73,7 +80,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
                                          .is_pingpong = v[PINGPONG],
                                          .has_result = v[EPILOGUE],
                                          .gathers = true,
-                                         .line_words = line_words,
+                                         .line_bytes = line_bytes(s, n_terms, v[ROWS]),
                                          .split = 1};
     md_fa_wgmma_shape_derive(&s->wgmma.shape, &s->wgmma.product);
     return true;
@@ -87,25 +94,25 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!spec_of(&s, target, config) || !md_fa_wgmma_shape_fits(&s.wgmma.shape, target, &s.wgmma.product))
         return false;
     const md_fa_wgmma_shape *shape = &s.wgmma.shape;
-    return shape->rows * shape->line_words <= MOST_PLACES &&
-           (!shape->has_result || (!s.wgmma.product.is_grouped && md_fa_wgmma_map_result(&map, &s.wgmma.product)));
+    return !shape->has_result || (!s.wgmma.product.is_grouped && md_fa_wgmma_map_result(&map, &s.wgmma.product));
 }
 
 /* ---- Where it is right */
-enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH };
 
-/* Elements of the window's tensor and steps of K have numbers of 32 bits, and runs are whole pieces. */
+/* Elements of the window's tensor have numbers of 32 bits, points of the filter a bit, and runs are whole pieces. */
 static const char *window_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
     const int32_t tensor = envelope->rule_value[RULE_TENSOR], *depth = envelope->rule_value + RULE_DEPTH;
-    double last = 0, steps = 1;
+    const int32_t n = envelope->rule_value[N_RULE_DEPTH];
+    double last = 0, points = 1;
     for (int32_t axis = 0; axis < MD_MAX_RANK; axis++)
         last += (double)MD_MAX(shape->extent[tensor][axis] - 1, 0) * fabs((double)shape->stride[tensor][axis]);
-    for (int32_t i = 0; i < envelope->rule_value[N_RULE_DEPTH]; i++)
-        steps *= (double)shape->size[depth[i]];
-    if (last >= 1 << 30 || steps >= 1 << 30)
-        return "more elements than places of 32 bits";
-    return shape->size[envelope->rule_value[RULE_DIM]] % 8 ? "runs that are no multiple of eight elements" : NULL;
+    for (int32_t i = 0; i < n; i++)
+        points *= (double)shape->size[depth[i]];
+    return last >= 1 << 30                                ? "more elements than places of 32 bits"
+           : points > MOST_POINTS                         ? "a filter of more points than bits tell of"
+           : shape->size[envelope->rule_value[RULE_DIM]] % 8 ? "runs that are no multiple of eight elements"
+                                                          : NULL;
 }
 
 static void window_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_product *p)
@@ -117,7 +124,7 @@ static void window_envelope(md_kn_envelope *out, const md_fa_target *target, con
     out->rule_miss = window_miss;
     out->rule_value[RULE_TENSOR] = p->window[MD_CG_A]->id;
     out->rule_value[RULE_DIM] = index[product->k[product->n_k - 1]].dim;
-    out->rule_value[N_RULE_DEPTH] = MD_MIN(product->n_k, MD_COUNT(out->rule_value) - RULE_DEPTH);
+    out->rule_value[N_RULE_DEPTH] = product->n_k - 1;
     for (int32_t i = 0; i < out->rule_value[N_RULE_DEPTH]; i++)
         out->rule_value[RULE_DEPTH + i] = index[product->k[i]].dim;
 }

@@ -13,8 +13,7 @@ enum {
     /* Sums that a thread may hold: of a plain product, of any other, and of any other swapped one. */
     PLAIN_SUMS = 192,
     SUMS = 128,
-    SWAPPED_SUMS = 160,
-    MANY_PLACES = 128 * 5 /* words of a tile's rows, beyond which the copying threads need more registers */
+    SWAPPED_SUMS = 160
 };
 
 static md_cg_along along(const md_cg_product *p, int32_t operand)
@@ -32,16 +31,10 @@ static int64_t buffer_bytes(const md_fa_wgmma_shape *s)
            (s->has_result ? (int64_t)s->panels * 16 * s->panel * 2 : (int64_t)s->n_products * 16 * (s->panel + 4) * 4);
 }
 
-/* Places of the rows of two tiles. */
-static int64_t line_bytes(const md_fa_wgmma_shape *s)
-{
-    return s->gathers ? (int64_t)2 * s->rows * s->line_words * 4 : 0;
-}
-
 static void choose_stages(md_fa_wgmma_shape *s)
 {
     for (s->panels = s->has_result ? 2 : 1; s->panels > 0; s->panels--) {
-        int64_t buffers = buffer_bytes(s) + line_bytes(s), left = SHARED - RESERVE - buffers;
+        int64_t buffers = buffer_bytes(s) + s->line_bytes, left = SHARED - RESERVE - buffers;
         s->stages =
             (int32_t)MD_MAX(MD_MIN(left / s->stage_bytes, MD_MIN(MD_MAX(IN_FLIGHT / s->stage_bytes, 8), 16)), 0);
         s->shared = s->stages * s->stage_bytes + buffers + 1024 + s->stages * 16 + 16;
@@ -71,7 +64,7 @@ void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *s, const md_cg_product *p)
     s->threads = 128 * (s->consumers + 1);
     s->shares_a = s->rows > s->columns;
     s->panel = panel_of(s->columns);
-    s->low = s->gathers ? s->rows * s->line_words > MANY_PLACES ? 104 : 88 : 40;
+    s->low = !s->gathers ? 40 : s->rows > 128 ? 88 : 72;
     s->high = s->consumers == 1 ? 240 : s->gathers ? (504 - s->low) / 16 * 8 : 232;
     s->deep =
         s->rows == 64 && slice_bytes <= SMALL_STAGE ? 2 : 1; /* fewer, larger steps gain 1% if there are few rows */
