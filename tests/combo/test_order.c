@@ -164,6 +164,7 @@ static void test_axes_of_fields(void **state)
                              "gemm_wgmma rows Y columns X\n"
                              "gemm_swapped rows Y columns X\n"
                              "gemm_wgmma8 rows Y columns X\n"
+                             "gemm_rows rows Y columns X\n"
                              "gemm_mma rows Y columns X\n"
                              "gemm_window rows Y columns X\n"
                              "gemm_quantised rows Y columns X depth R\n"

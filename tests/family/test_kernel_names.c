@@ -77,6 +77,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_window", window, "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_quantised", integers, "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_wgmma8", integers, "matmul_bf16"},
+    {MD_DEV_CUDA, "gemm_rows", grouped, "gather_matmul_bf16"},
     {MD_DEV_CUDA, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_CUDA, "gemm_simt", matmul, "matmul_f32"},
     {MD_DEV_CUDA, "gemm_dot", linear, "matmul_gelu_bf16"},

@@ -81,8 +81,9 @@ static void print_points(md_strbuf *defines, md_strbuf *out, const md_cg_product
     char size[32];
     md_strbuf_add(out, "MD_INLINE int md_window_points(const md_params *p)\n{\n    (void)p;\n    return (int)(");
     md_cg_print_points(out, p->program, s->n_k - 1, s->k);
-    md_strbuf_printf(out, ");\n}\nMD_INLINE int md_window_run(const md_params *p)\n{\n    (void)p;\n    return (int)%s;\n}\n",
-                     md_cg_size(size, p->program, s->k[s->n_k - 1]));
+    md_strbuf_printf(
+        out, ");\n}\nMD_INLINE int md_window_run(const md_params *p)\n{\n    (void)p;\n    return (int)%s;\n}\n",
+        md_cg_size(size, p->program, s->k[s->n_k - 1]));
     md_strbuf_printf(defines, "#define MD_WINDOW_POINT_WORDS %" PRId32 "\n", md_cg_product_window_point_words(p));
 }
 

@@ -20,7 +20,12 @@ MD_INLINE void md_copy_piece(unsigned to, const void *from, int bytes)
 /* The window of a tensor. A line is the part of its place that the row gives, and a bit for each point of the filter
  * (of all indices of K but the last): whether the guard holds there. `points`: what the points give, of their place and
  * of the guard's terms, each in an array of MOST_POINTS. */
-enum { POINT_WORDS = MD_WINDOW_POINT_WORDS, MOST_POINTS = 32 * POINT_WORDS, LINE_WORDS = 1 + POINT_WORDS, NO_LINE = INT32_MIN };
+enum {
+    POINT_WORDS = MD_WINDOW_POINT_WORDS,
+    MOST_POINTS = 32 * POINT_WORDS,
+    LINE_WORDS = 1 + POINT_WORDS,
+    NO_LINE = INT32_MIN
+};
 
 MD_INLINE void md_find_points(const md_params &p, int *points)
 {

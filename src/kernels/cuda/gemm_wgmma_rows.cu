@@ -1,5 +1,5 @@
-/* Products on Hopper's tensor cores whose rows of operand A lie anywhere: windows of a tensor, as in a convolution; rows
- * of groups, each multiplied by the group's own matrix; rows that a look-up finds. As gemm_wgmma.cu, except that a
+/* Products on Hopper's tensor cores whose rows of operand A lie anywhere: windows of a tensor, as in a convolution;
+ * rows of groups, each multiplied by the group's own matrix; rows that a look-up finds. As gemm_wgmma.cu, but a
  * warpgroup copies operand A, piece by piece, and the copy engine the operands over the columns only. Rows of groups
  * were sorted before (group_rows.cu), and the tiles are those of the units that the device has counted.
  *

@@ -6,7 +6,7 @@
 #include "device/nvrtc/nvrtc.h"
 
 #define CONVOLUTION                                                                                                    \
-    "Y[n,y,x,o] = sum[r,s,c](where(y*2+r-1 >= 0 and y*2+r-1 < size(X.1) and x*2+s-1 >= 0 and x*2+s-1 < size(X.2), "      \
+    "Y[n,y,x,o] = sum[r,s,c](where(y*2+r-1 >= 0 and y*2+r-1 < size(X.1) and x*2+s-1 >= 0 and x*2+s-1 < size(X.2), "    \
     "X[n,y*2+r-1,x*2+s-1,c], 0) * W[o,r,s,c])"
 #define GROUPED "Y[t,n] = sum[k](X[t,k] * W[e[t],n,k])"
 
@@ -43,7 +43,8 @@ static void test_what_is_taken(void **state)
         fixture f;
         open_fixture(&f, list[i].text, list[i].dtype);
         if (md_fa_applies(family_of("gemm_rows"), &f.target) != list[i].is_taken)
-            fail_msg("%s in %s: %s", list[i].text, md_dtype_name(list[i].dtype), list[i].is_taken ? "refused" : "taken");
+            fail_msg("%s in %s: %s", list[i].text, md_dtype_name(list[i].dtype),
+                     list[i].is_taken ? "refused" : "taken");
         close_fixture(&f);
     }
 }

@@ -3,8 +3,8 @@
 #include "family/cuda/cuda_runs.h"
 
 #define WINDOW(place_y, place_x)                                                                                       \
-    "where(" place_y " >= 0 and " place_y " < size(X.1) and " place_x " >= 0 and " place_x " < size(X.2), X[b," place_y  \
-    "," place_x ",c], 0)"
+    "where(" place_y " >= 0 and " place_y " < size(X.1) and " place_x " >= 0 and " place_x                             \
+    " < size(X.2), X[b," place_y "," place_x ",c], 0)"
 
 static const cuda_run list[] = {
     {"Y[b,i,j,o] = sum[r,s,c](" WINDOW("i+r-1", "j+s-1") " * W[o,r,s,c])",
@@ -16,12 +16,16 @@ static const cuda_run list[] = {
     {"Y[b,i,j,o] = relu(sum[r,s,c](" WINDOW("i+r*2-2", "j+s*2-2") " * W[o,r,s,c]) + B[o] + R[b,i,j,o])",
      MD_BF16,
      {{2, 5, 7, 72, 3, 3, 64}, {1, 9, 5, 40, 3, 3, 40}, {3, 2, 3, 8, 3, 3, 8}}},
-    {"Y[b,i,j,o] = sum[c](X[b,i*2,j*2,c] * W[o,c])", MD_BF16, {{2, 5, 7, 72, 64}, {1, 19, 5, 40, 24}, {3, 2, 3, 8, 328}}},
+    {"Y[b,i,j,o] = sum[c](X[b,i*2,j*2,c] * W[o,c])",
+     MD_BF16,
+     {{2, 5, 7, 72, 64}, {1, 19, 5, 40, 24}, {3, 2, 3, 8, 328}}},
     {"Y[b,i,o] = sum[r,c](where(i+r-3 >= 0, X[b,i+r-3,c], 0) * W[o,r,c])",
      MD_BF16,
      {{2, 50, 72, 4, 64}, {1, 300, 40, 4, 24}, {3, 20, 8, 4, 8}}},
     /* groups: the last size is how many there are */
-    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_BF16, {{129, 264, 200, 7}, {17, 40, 72, 40}, {1, 72, 520, 3}, {1000, 136, 64, 5}}},
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])",
+     MD_BF16,
+     {{129, 264, 200, 7}, {17, 40, 72, 40}, {1, 72, 520, 3}, {1000, 136, 64, 5}}},
     {"Y[i,j] = sum[k](X[i,k] * W[e[i],k,j])", MD_BF16, {{300, 72, 136, 1}, {17, 40, 72, 40}, {1, 72, 520, 3}}},
     {"Y[i,s,j] = sum[k](X[i,k] * W[e[i,s],k,j]) + B[e[i,s],j]", MD_F16, {{129, 2, 64, 200}, {17, 3, 72, 40}}},
     {"Y[i,j] = silu(sum[k](X[r[i],k] * W[e[i],j,k])) * sum[k](X[r[i],k] * V[e[i],j,k])",

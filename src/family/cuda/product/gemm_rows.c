@@ -32,7 +32,8 @@ static bool has_pieces(int32_t *n_terms, const md_cg_product *p)
 {
     md_cg_window_pieces w;
     const int32_t n_k = md_cg_product_stage(p)->n_k;
-    if (n_k - 1 > MOST_DEPTHS || !md_cg_product_window_is_small(p, MD_CG_A) || !md_cg_product_window_pieces(&w, p, MD_CG_A))
+    if (n_k - 1 > MOST_DEPTHS || !md_cg_product_window_is_small(p, MD_CG_A) ||
+        !md_cg_product_window_pieces(&w, p, MD_CG_A))
         return false;
     *n_terms = w.n_terms;
     return true;
@@ -109,10 +110,10 @@ static const char *window_miss(const md_kn_envelope *envelope, const md_kn_shape
         last += (double)MD_MAX(shape->extent[tensor][axis] - 1, 0) * fabs((double)shape->stride[tensor][axis]);
     for (int32_t i = 0; i < n; i++)
         points *= (double)shape->size[depth[i]];
-    return last >= 1 << 30                                ? "more elements than places of 32 bits"
-           : points > MOST_POINTS                         ? "a filter of more points than bits tell of"
+    return last >= 1 << 30                                   ? "more elements than places of 32 bits"
+           : points > MOST_POINTS                            ? "a filter of more points than bits tell of"
            : shape->size[envelope->rule_value[RULE_DIM]] % 8 ? "runs that are no multiple of eight elements"
-                                                          : NULL;
+                                                             : NULL;
 }
 
 static void window_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_product *p)

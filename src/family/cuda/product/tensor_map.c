@@ -67,8 +67,8 @@ bool md_fa_cuda_map_operand(md_kn_map *m, const md_cg_product *p, int32_t operan
         return false;
     const access x = {p, load->id, load->n_args, load->arg};
     const group along_k = {product->n_k, product->k}, along_rows = {n_rows, rows};
-    return make_map(m, &x,
-                    &(map_groups){is_k_first ? along_k : along_rows, is_k_first ? along_rows : along_k, {n_batch, batch}});
+    return make_map(
+        m, &x, &(map_groups){is_k_first ? along_k : along_rows, is_k_first ? along_rows : along_k, {n_batch, batch}});
 }
 
 /* True for whole numbers that every 16-bit type can hold: such operands are copied in the other operand's type. */
@@ -161,8 +161,8 @@ bool md_fa_cuda_map_result(md_kn_map *m, const md_cg_product *p)
     const md_st_store *store = &p->program->stage[p->stage].store[0];
     const access x = {p, store->tensor, store->n_subscripts, store->subscript};
     const md_st_product *product = md_cg_product_stage(p);
-    return make_map(m, &x,
-                    &(map_groups){{p->n_columns, p->columns}, {p->n_rows, p->rows}, {product->n_batch, product->batch}});
+    return make_map(
+        m, &x, &(map_groups){{p->n_columns, p->columns}, {p->n_rows, p->rows}, {product->n_batch, product->batch}});
 }
 
 void md_fa_cuda_map_needs(md_kn_envelope *out, const md_kn_map *m, bool is_aligned)
