@@ -9,19 +9,15 @@ these variants instead of the pick, a line each; {a,b} in a pin is either."""
 import argparse
 import itertools
 import json
-import re
 
+import judge_attention
 import torch
+
+import multidispatch as md
 
 CELLS = ["8x4096x4096:2,32,256,2048,8192", "64x1024x2048:8,128,1024,32768", "128x768x2048:128,1024,8192", "32x2880x2880:64,512,4096"]
 FORMULA = "Y:bf16[t,n] = sum[k](X:bf16[t,k] * W:bf16[e:i32[t],n,k])"
 CALLS = 4
-
-
-def variants(pin):
-    """All that a pin with braces names."""
-    parts = [p.split(",") for p in re.split(r"[{}]", pin)]
-    return ["".join(p) for p in itertools.product(*parts)]
 
 
 def routings(experts, rows, kind):
@@ -30,30 +26,13 @@ def routings(experts, rows, kind):
     return [torch.multinomial(weight.float(), rows, replacement=True).to(torch.int32) for _ in range(CALLS)]
 
 
-def graph_of(call):
-    """One graph of a call for each routing."""
-    for i in range(CALLS):
-        call(i)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(CALLS):
-            call(i)
-    return graph
-
-
 def turns(rounds, graphs):
     """The least microseconds of a call of each graph."""
     least = [float("inf")] * len(graphs)
     for _ in range(rounds):
         for i, graph in enumerate(graphs):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")
             graph.replay()
-            begin.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            least[i] = min(least[i], begin.elapsed_time(end) * 1e3 / CALLS)
+            least[i] = min(least[i], judge_attention.time_of(graph.replay) / CALLS)
     return least
 
 
@@ -91,10 +70,10 @@ def judge(cell, options):
                 y.fill_(float("nan"))
                 op.call(y, x, w, e[i])
             error = (y[order[-1]] - want).abs().max().item()
-            ops.append((pin, op, error, graph_of(lambda i, op=op: op.call(y, x, w, e[i]))))
+            ops.append((pin, op, error, judge_attention.graph_of(lambda i, op=op: op.call(y, x, w, e[i]), CALLS)))
         except md.MdError as failure:
             print(json.dumps({"cell": cell, "pin": pin, "error": str(failure)[:200]}), flush=True)
-    graphs = [graph_of(call) for call in theirs]
+    graphs = [judge_attention.graph_of(call, CALLS) for call in theirs]
     times = turns(options.rounds, graphs + [o[3] for o in ops])
     for (pin, op, error, _), us in zip(ops, times[2:]):
         line = {"experts": experts, "n": n, "k": k, "rows": rows, "routing": routing, "us": round(us, 2), "grouped_mm": round(times[0], 2),
@@ -111,9 +90,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pin", action="append", default=[])
     options = parser.parse_args()
-    options.pins = [v for pin in options.pin for v in variants(pin)]
-    global md
-    import multidispatch as md
+    options.pins = [v for pin in options.pin for v in judge_attention.spread(pin)]
     torch.manual_seed(options.seed)
     torch.set_grad_enabled(False)
     for text in options.cells:

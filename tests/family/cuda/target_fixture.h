@@ -25,6 +25,15 @@ static inline void open_fixture(fixture *f, const char *text, md_dtype dtype)
     f->target = (md_fa_target){f->program, 0, &f->facts};
 }
 
+static inline const md_fa_family *family_of(const char *name)
+{
+    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
+    fail_msg("no family %s", name);
+    return NULL;
+}
+
 static inline void close_fixture(fixture *f)
 {
     md_st_program_destroy(&f->program);

@@ -31,15 +31,6 @@ static const struct {
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[j,k]) - Z[k]))", MD_BF16, MD_F32, 0, 0},
 };
 
-static const md_fa_family *family_of(const char *name)
-{
-    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
-        if (strcmp((*f)->name, name) == 0)
-            return *f;
-    fail_msg("no family %s", name);
-    return NULL;
-}
-
 static void test_what_is_taken(void **state)
 {
     (void)state;

@@ -27,15 +27,6 @@ static const struct {
     {"Y[t,n] = sum[k](X[k,t] * W[e[t],n,k])", MD_BF16, false},
 };
 
-static const md_fa_family *family_of(const char *name)
-{
-    for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
-        if (strcmp((*f)->name, name) == 0)
-            return *f;
-    fail_msg("no family %s", name);
-    return NULL;
-}
-
 static void test_what_is_taken(void **state)
 {
     (void)state;
