@@ -24,6 +24,7 @@ import bench_peers
 GPU_TIME = "nv/batch/time/gpu/mean"
 MOST_LINES = 32
 SECONDS_A_LINE = 2  # at most: where times scatter cuda-bench would go on for 15
+BATCH_SECONDS = 0.2
 
 
 def lines_of(path):
@@ -94,9 +95,11 @@ def measure(bench, torch, calls, rows):
 
         def launch(given):
             call(torch.cuda.ExternalStream(given.get_stream().addressof()))
-        for _ in range(2 * row["k"]):  # allocates before cuda-bench lets a kernel wait for the host on this stream
+        for _ in range(2 * row["k"]):
             launch(state)
         torch.cuda.synchronize()
+        state.set_disable_blocking_kernel(True)  # a batch may be longer than the queue of a stream that waits
+        state.set_batch_target_time(BATCH_SECONDS)
         state.exec(launch, batched=True)
     bench.register(one).add_int64_axis("line", list(range(len(rows)))).set_min_samples(50).set_timeout(SECONDS_A_LINE)
     with tempfile.TemporaryDirectory() as folder:
