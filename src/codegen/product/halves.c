@@ -46,7 +46,7 @@ static void find_weight(halves *h, const md_fx_node *n)
 static const md_fx_node *weight_of(const md_cg_product *p, int32_t operand)
 {
     halves h = {.product = p, .lane = md_cg_product_lane(p, operand)};
-    if (p->dialect != MD_DEV_HOST || p->type != MD_F32 || p->n_columns != 1 || h.lane < 0 ||
+    if (p->dialect != MD_DEV_HOST || p->type != MD_F32 || p->is_paired || p->n_columns != 1 || h.lane < 0 ||
         md_cg_product_along(p, operand) != MD_CG_ALONG_DEPTH)
         return NULL;
     find_weight(&h, p->operand[operand]);
