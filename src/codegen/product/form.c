@@ -118,15 +118,24 @@ static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const
     return true;
 }
 
-/* Products of which two fit into 32 bits with a sign, as one instruction makes them. */
-static bool are_pairs(const md_cg_product *p)
+static bool are_all(const md_cg_product *p, uint32_t dtypes)
 {
-    for (int32_t i = 0; i <= p->n_products; i++) {
-        const md_dtype dtype = p->load[i] ? p->program->formula->tensor[p->load[i]->id].dtype : MD_F32;
-        if (dtype != MD_I8 && dtype != MD_U8 && dtype != MD_I4 && dtype != MD_U4)
+    for (int32_t i = 0; i <= p->n_products; i++)
+        if (!p->load[i] || !(dtypes >> md_cg_product_dtype(p, p->load[i]) & 1))
             return false;
-    }
     return !p->is_grouped;
+}
+
+/* Products of which two fit into 32 bits with a sign, as one instruction makes them. */
+static bool are_integer_pairs(const md_cg_product *p)
+{
+    return are_all(p, UINT32_C(1) << MD_I8 | UINT32_C(1) << MD_U8 | UINT32_C(1) << MD_I4 | UINT32_C(1) << MD_U4);
+}
+
+void md_cg_product_pair_bf16(md_cg_product *product, const md_dev_facts *facts)
+{
+    product->is_paired |= facts->vector_bytes == 64 && strstr(facts->flags, "-mavx512bf16") &&
+                          product->type == MD_F32 && are_all(product, UINT32_C(1) << MD_BF16);
 }
 
 static bool orient(md_cg_product *out, const md_st_program *program, int32_t stage, bool is_swapped)
@@ -144,7 +153,7 @@ static bool orient(md_cg_product *out, const md_st_program *program, int32_t sta
     out->columns = is_swapped ? product->m : product->n;
     if (out->n_columns == 0 || !set_operands(out, program->formula, product))
         return false;
-    out->is_paired = are_pairs(out);
+    out->is_paired = are_integer_pairs(out);
     return true;
 }
 

@@ -10,10 +10,16 @@ static bool has_pairs(const md_cg_product *p)
     return p->is_paired && p->dialect == MD_DEV_HOST;
 }
 
+/* Pairs of integers, whose sums over spans are wider than accumulators. */
+static bool has_wide_sums(const md_cg_product *p)
+{
+    return has_pairs(p) && !md_cg_product_pairs_bf16(p);
+}
+
 /* The type of sums as the epilogue takes them. */
 static const char *out_type(const md_cg_product *p)
 {
-    return has_pairs(p) ? "md_out" : "md_acc";
+    return has_wide_sums(p) ? "md_out" : "md_acc";
 }
 
 static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param *param, int32_t n_params)
@@ -21,9 +27,10 @@ static void print_head(md_strbuf *out, const md_cg_product *p, const md_kn_param
     const md_st_product *product = md_cg_product_stage(p);
     md_cg_print_params(out, param, n_params);
     const bool is_paired = has_pairs(p);
-    md_strbuf_printf(out, "typedef %s md_acc;\ntypedef %s md_v;\n", is_paired ? "int32_t" : md_cg_scalar_type(p->type),
+    md_strbuf_printf(out, "typedef %s md_acc;\ntypedef %s md_v;\n",
+                     has_wide_sums(p) ? "int32_t" : md_cg_scalar_type(p->type),
                      is_paired ? "md_b" : md_cg_lane_type(p->type));
-    if (is_paired)
+    if (has_wide_sums(p))
         md_strbuf_printf(out, "typedef %s md_out;\n", md_cg_scalar_type(p->type));
     md_strbuf_add(out, "typedef struct md_view {\n    int64_t base, row, step;\n} md_view;\n"
                        "enum { MD_LANES_NONE, MD_LANES_DEPTH, MD_LANES_ROWS };\n");
@@ -231,8 +238,10 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
         return md_fail(MD_UNSUPPORTED, "products cannot be summed in %s", md_dtype_name(product->type));
     md_strbuf_printf(defines,
                      "#define MD_ACC_%s 1\n#define MD_PRODUCTS %" PRId32 "\n#define MD_WRAPS %d\n#define MD_USE_%s 1\n",
-                     has_pairs(product) ? "PAIRS" : name[product->type], product->n_products, product->n_columns > 1,
-                     name[product->type]);
+                     has_wide_sums(product) ? "PAIRS" : name[product->type], product->n_products,
+                     product->n_columns > 1, name[product->type]);
+    if (has_pairs(product))
+        md_strbuf_add(defines, "#define MD_PAIRED 1\n");
     print_head(expr, product, param, n_params);
     MD_TRY(md_cg_product_print_operands(defines, expr, product));
     if (product->is_grouped)

@@ -41,8 +41,8 @@ typedef struct md_cg_product {
     const md_fx_node *window[MD_CG_MAX_OPERANDS];
     md_cg_along along[MD_CG_MAX_OPERANDS];
     md_dtype type; /* of sums, and of accumulators that are not paired */
-    /* host: integers of at most 8 bits in memory. Lanes of 32 bits take two steps of K at a time (kernels/host/pairs.h)
-     */
+    /* host: integers of at most 8 bits, or bf16, in memory. Lanes of 32 bits take two steps of K at a time
+     * (kernels/host/pairs.h, bf16_pairs.h) */
     bool is_paired;
     md_dev_kind dialect; /* of the text; MD_DEV_HOST by default */
     bool gathers_windows; /* GPU: the template wants the functions of windows */
@@ -53,6 +53,9 @@ typedef struct md_cg_product {
 /** False where the stage is no product, or cannot be one with these columns: no column at all, or two products that
  * share the columns' operand. The program keeps the answer. */
 bool md_cg_product_of(md_cg_product *out, const md_st_program *program, int32_t stage, md_cg_columns columns);
+
+/** Pairs steps of K (is_paired) where both operands are bf16 in memory and the processor multiplies pairs of them. */
+void md_cg_product_pair_bf16(md_cg_product *product, const md_dev_facts *facts);
 
 /** True if templates find the elements of windows by their places. */
 static inline bool md_cg_product_has_windows(const md_cg_product *product)
@@ -77,6 +80,12 @@ static inline int32_t md_cg_product_acc_bytes(const md_cg_product *product)
 static inline md_dtype md_cg_product_dtype(const md_cg_product *product, const md_fx_node *load)
 {
     return product->program->formula->tensor[load->id].dtype;
+}
+
+/** True if the pairs are of bf16, not of integers. */
+static inline bool md_cg_product_pairs_bf16(const md_cg_product *product)
+{
+    return product->is_paired && md_cg_product_dtype(product, product->load[MD_CG_A]) == MD_BF16;
 }
 
 md_cg_along md_cg_product_along(const md_cg_product *product, int32_t operand);

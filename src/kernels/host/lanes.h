@@ -4,12 +4,12 @@
 
 MD_INLINE void md_store_v(md_acc *out, md_v v, int64_t n)
 {
-#if defined(MD_ACC_F32)
+#if defined(MD_PAIRED)
+    md_put_pairs(out, v, n);
+#elif defined(MD_ACC_F32)
     md_store_f32_unit(out, 0, v, n);
 #elif defined(MD_ACC_F64)
     md_store_f64_unit(out, 0, v, n);
-#elif defined(MD_ACC_PAIRS)
-    md_put_pairs(out, v, n);
 #else
     md_store_i64_unit(out, 0, v, n);
 #endif
@@ -18,9 +18,9 @@ MD_INLINE void md_store_v(md_acc *out, md_v v, int64_t n)
 /* v[i] lane j becomes v[j] lane i. */
 MD_INLINE void md_transpose_v(md_v v[MD_VL])
 {
-#if defined(MD_ACC_F32)
+#if defined(MD_ACC_F32) && !defined(MD_PAIRED)
     md_transpose(v);
-#elif defined(MD_ACC_PAIRS)
+#elif defined(MD_PAIRED)
     md_f t[MD_VL];
     MD_FOR (i, MD_VL)
         t[i] = (md_f)v[i];

@@ -31,7 +31,11 @@ MD_INLINE int64_t md_least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* a * b + c. */
 MD_INLINE md_t md_mac_t(md_t a, md_t b, md_t c)
 {
-#if defined(MD_ACC_F32) && MD_VL == 16 && defined(__AVX512F__)
+#if defined(MD_ACC_PAIRS)
+    return (md_t)md_dot_pairs((md_b)a, (md_b)b, (md_b)c);
+#elif defined(MD_PAIRED)
+    return md_dot_pairs((md_b)a, (md_b)b, c);
+#elif defined(MD_ACC_F32) && MD_VL == 16 && defined(__AVX512F__)
     return (md_t)__builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
 #elif defined(MD_ACC_F32) && MD_VL == 8 && defined(__FMA__)
     return (md_t)__builtin_ia32_vfmaddps256(a, b, c);
@@ -43,14 +47,16 @@ MD_INLINE md_t md_mac_t(md_t a, md_t b, md_t c)
     return (md_t)__builtin_ia32_vfmaddpd256(a, b, c);
 #elif defined(MD_ACC_F64) && MD_VL == 4 && defined(__FMA__)
     return (md_t)__builtin_ia32_vfmaddpd(a, b, c);
-#elif defined(MD_ACC_PAIRS)
-    return (md_t)md_dot_pairs((md_b)a, (md_b)b, (md_b)c);
 #else
     return a * b + c;
 #endif
 }
 
 /* The same value in all lanes; minus zero keeps the sign of a zero. */
+#if defined(MD_PAIRED) && defined(MD_ACC_F32)
+MD_INLINE md_t md_splat_t(md_acc a) { return (md_t)md_splat_pair(a); }
+#else
 MD_INLINE md_t md_splat_t(md_acc a) { return a - (md_t){0}; }
+#endif
 
 #endif

@@ -110,6 +110,10 @@ MD_INLINE md_b md_load_u4_words(const void *t, int64_t o, int n) { return md_to_
 #ifdef MD_USE_I4
 MD_INLINE md_b md_load_i4_words(const void *t, int64_t o, int n) { return md_to_b(md_load_i4_unit(t, o, n)); }
 #endif
+MD_INLINE int32_t md_pair_of(int32_t first, int32_t second)
+{
+    return (first & 0xffff) | (int32_t)((uint32_t)second << 16);
+}
 MD_INLINE void md_put_pairs(int32_t *out, md_b v, int64_t n)
 {
     if (n == MD_VL)

@@ -267,10 +267,13 @@ __attribute__((cold)) MD_OUTLINE void md_report_lanes(void *report, int tensor, 
 }
 
 #include "memory.h"
-#ifdef MD_ACC_PAIRS
+#if defined(MD_ACC_PAIRS)
 #include "pairs.h"
 #else
 #define md_out md_acc /* of products: sums as the epilogue takes them */
+#endif
+#if defined(MD_PAIRED) && defined(MD_ACC_F32)
+#include "bf16_pairs.h"
 #endif
 #if defined(MD_BYTES) || !defined(MD_CONFIGURED)
 #include "bytes.h"

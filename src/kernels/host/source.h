@@ -6,7 +6,7 @@
  *                                                  be none (a split index group)
  *   md_operand_load(p, which, offset, n)           n lanes from consecutive elements, as accumulator type
  *   md_operand_get(p, which, offset)               one element
- *   md_operand_pairs(p, which, offset, n)          with MD_ACC_PAIRS: n values, two to a lane (pairs.h)
+ *   md_operand_pairs(p, which, offset, n)          with MD_PAIRED: n values, two to a lane (pairs.h)
  *   md_operand_axis(p, which)                      of any other operand: the axis of md_operand_lanes,
  *                                                  MD_LANES_DEPTH or MD_LANES_ROWS, or MD_LANES_RUNS: along the rows
  *                                                  until the run ends (window.h)
@@ -47,7 +47,7 @@ typedef struct md_source {
     md_view view;
     int64_t batch, k0, depth;
     int64_t whole; /* steps of K that are whole: the last pair may be half */
-#ifdef MD_ACC_PAIRS
+#ifdef MD_PAIRED
     int64_t values; /* of K, from k0 on: k0 counts values, depth and what functions are asked for are pairs */
 #endif
     int is_view, lanes; /* if it is no view: what md_operand_axis said */
@@ -64,7 +64,7 @@ MD_INLINE int64_t md_source_row(const md_params *p, int which, int64_t row)
 MD_INLINE md_source md_source_make(const md_params *p, int which, int64_t batch, int64_t k0, int64_t depth)
 {
     md_source s = {.batch = batch, .k0 = k0, .depth = depth, .whole = depth};
-#ifdef MD_ACC_PAIRS
+#ifdef MD_PAIRED
     s.k0 = 2 * k0;
     s.values = md_points_values(p) - s.k0;
     s.whole = s.values / 2 < depth ? s.values / 2 : depth;
@@ -105,7 +105,7 @@ MD_INLINE int md_source_begin(int64_t *at, const md_params *p, int which, const 
     return is_there;
 }
 
-#ifdef MD_ACC_PAIRS
+#ifdef MD_PAIRED
 /* n pairs from (row, pair k) along K. */
 MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s, int64_t row, int64_t k, int64_t n)
 {
@@ -143,7 +143,7 @@ MD_INLINE md_v md_source_lanes(const md_params *p, int which, const md_source *s
 #define md_source_vector(p, which, s, row, k) md_source_lanes(p, which, s, row, k, MD_VL)
 #endif
 
-#ifdef MD_ACC_PAIRS
+#ifdef MD_PAIRED
 #define MD_STEP_VALUES 2 /* of a step of K */
 #else
 #define MD_STEP_VALUES 1
@@ -182,9 +182,9 @@ MD_INLINE md_acc md_source_value(const md_params *p, int which, const md_source 
 /* The value, or the pair, of (row, k0 + k). */
 MD_INLINE md_acc md_source_at(const md_params *p, int which, const md_source *s, int64_t row, int64_t k)
 {
-#ifdef MD_ACC_PAIRS
-    const md_acc second = 2 * k + 1 < s->values ? md_source_value(p, which, s, row, 2 * k + 1) : 0;
-    return (md_source_value(p, which, s, row, 2 * k) & 0xffff) | (md_acc)((uint32_t)second << 16);
+#ifdef MD_PAIRED
+    const md_acc first = md_source_value(p, which, s, row, 2 * k);
+    return md_pair_of(first, 2 * k + 1 < s->values ? md_source_value(p, which, s, row, 2 * k + 1) : 0);
 #else
     return md_source_value(p, which, s, row, k);
 #endif

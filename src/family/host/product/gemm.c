@@ -57,7 +57,10 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
 {
     md_fa_product_spec *s = out;
     s->config = *config;
-    return md_cg_product_of(&s->p, target->program, target->stage, MD_CG_COLUMNS_STORED);
+    const bool is_product = md_cg_product_of(&s->p, target->program, target->stage, MD_CG_COLUMNS_STORED);
+    if (is_product)
+        md_cg_product_pair_bf16(&s->p, target->facts);
+    return is_product;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -218,6 +221,16 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
     return md_fa_product_emit(out, target, &s->p, "host/gemm.c", &defines);
 }
 
+/* Pairs of bf16 are added by an instruction that rounds in its own way. */
+static md_fa_class class_of(const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_product_spec s;
+    md_fa_class class = md_fa_class_product(target, config);
+    if (spec_of(&s, target, config) && md_cg_product_pairs_bf16(&s.p))
+        class.group = "product_pairs";
+    return class;
+}
+
 static const md_fa_kind kind = {.envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
 
 const md_fa_family md_fa_host_gemm = {
@@ -232,5 +245,5 @@ const md_fa_family md_fa_host_gemm = {
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
-    .numeric = md_fa_class_product,
+    .numeric = class_of,
 };
