@@ -67,6 +67,10 @@ static const ragged list[] = {
      "let P:data[h,i,j] = exp(S[h,i,j] - m[h,i]); Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e]) / sum[k](P[h,i,k])",
      {{2, 130, 257, 64, 64}, {1, 150, 200, 128, 128}, {3, 4, 700, 64, 64}},
      true}, /* also to all keys of a row */
+    {"let S[h,i,j] = sum[d](Q[h,i,d] * K[h,d,j]) * 0.3; let m[h,i] = max[j](S[h,i,j]);"
+     "let P:data[h,i,j] = exp(S[h,i,j] - m[h,i]); Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e]) / sum[k](P[h,i,k])",
+     {{2, 130, 256, 64, 64}, {1, 64, 64, 64, 64}, {3, 4, 128, 128, 128}},
+     true}, /* keys side by side, not the elements of each */
     {"attention_backward", {{1, 2, 66, 130, 64, 64}, {2, 1, 33, 17, 128, 128}, {1, 1, 1, 1, 64, 64}}, true},
     {"attention_decode", {{2, 2, 4, 300, 128, 128}, {1, 3, 1, 1000, 64, 64}, {3, 1, 8, 77, 64, 64}}, true},
 };

@@ -250,6 +250,20 @@ class Written(Case):
         self.variant(f, lambda b, n, m, dtype: torch.randint(m, 2 * m + 2, (b,)).to(DEVICE), dtypes=DTYPES[-1:],
                      sizes=LARGER)
 
+    def test_keys_that_are_scaled_behind_a_transpose(self):
+        """They lie in memory as they did, a key's elements side by side: kernels of GPUs read lines of them."""
+        def f(q, k, v):
+            scores = torch.bmm(q, k.transpose(-1, -2) / 3.7)
+            return torch.bmm(torch.softmax(scores, -1), v)
+
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS | {"eager_while_building": False})
+        for b, n, m in ((3, 9, 21), (2, 33, 64)):
+            q, k, v = (torch.randn(b, size, 16, device=DEVICE, dtype=DTYPES[-1]) for size in (n, m, m))
+            wanted = f(q.double(), k.double(), v.double())
+            self.assertLess((compiled(q, k, v).double() - wanted).abs().max().item(), 0.03)
+        scaled = [x["formula"] for x in md.explain_graph()[-1]["kernels"] if "3.7" in x["formula"]]
+        self.assertRegex(scaled[0], r"^Y:\w+\[([x0-9, ]+)\] = \(A0:\w+\[\1\] / 3.7\)$")
+
     def test_weights_that_are_read_elsewhere(self):
         """Then they are memory, and so attention is not one kernel."""
         def f(q, k, v):

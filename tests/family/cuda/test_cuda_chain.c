@@ -90,6 +90,17 @@ static const char *const list[] = {
     "B[b,h,j,d] = sum[i](T[b,h,i,j] * Q[b,h,i,d]); C[b,h,j,e] = sum[i](P[b,h,i,j] * G[b,h,i,e])",
     "let P[b,h,i,j] = sigmoid(" DOT "); A[b,h,i,d] = sum[j](P[b,h,i,j] * K[b,h,j,d]); B[b,h,j,d] = "
     "sum[i](P[b,h,i,j] * Q[b,h,i,d])",
+    /* terms read at the distance of a query and a key, along either (DeBERTa) */
+    "let S[b,h,i,j] = " DOT " + C:bf16[clamp(N:i64[i,j] + 64, 0, 127),b,h,i] / 13.875 + "
+    "R:bf16[clamp(64 - N[j,i], 0, 127),b,h,j] / 13.875; " SOFTMAX VALUES,
+};
+
+/* Keys, values or queries whose elements do not lie side by side: kernels copy lines of 16 bytes. */
+static const char *const across[] = {
+    "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,d,j]); " SOFTMAX VALUES,
+    "let S[b,h,i,j] = sum[d](Q:bf16[b,h,d,i] * K:bf16[b,h,j,d]); " SOFTMAX VALUES,
+    "let S[b,h,i,j] = " DOT "; " SOFTMAX "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,e,j])",
+    "let S[b,h,i,j] = sum[d](Q:bf16[b,h,i,d] * K:bf16[b,d%2,j,d]); " SOFTMAX VALUES,
 };
 
 static const int32_t capability_list[] = {90, 80, 100};
@@ -275,6 +286,33 @@ static void check_formula(gate *g, const char *text, const char *only)
     md_fx_formula_destroy(&formula);
 }
 
+/* Fails if a family of chains takes the formula. */
+static void check_refused(gate *g, const char *text)
+{
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    md_fx_options options = {.dtype = MD_F32};
+    int n_chains = 0;
+    assert_ok(md_fx_formula_create(&formula, text, &options));
+    assert_ok(md_st_split(formula));
+    assert_ok(md_st_program_create(&program, formula));
+    for (int32_t i = 0; i < program->n_stages * (int32_t)MD_COUNT(capability_list); i++) {
+        md_dev_facts facts;
+        assert_ok(md_dev_cuda_assume(&facts, capability_list[i / program->n_stages]));
+        g->target = (md_fa_target){.program = program, .stage = i % program->n_stages, .facts = &facts};
+        const bool is_chain = program->stage[g->target.stage].kind == MD_ST_CHAIN;
+        n_chains += is_chain;
+        for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); is_chain && *f; f++)
+            if (md_fa_applies(*f, &g->target)) {
+                print_message("%s takes %s\n", (*f)->name, text);
+                g->n_failed++;
+            }
+    }
+    assert_true(n_chains > 0);
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
 int main(int argc, char **argv)
 {
     md_dev_nvrtc nvrtc;
@@ -301,6 +339,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < MD_COUNT(list); i++)
         if (!formula || (size_t)atoi(formula) == i)
             check_formula(&g, list[i], only);
+    for (size_t i = 0; i < MD_COUNT(across); i++)
+        check_refused(&g, across[i]);
     print_message("%d kernels compiled, %d failed\n", g.n, g.n_failed);
     return g.n_failed > 0;
 }

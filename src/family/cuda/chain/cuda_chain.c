@@ -38,6 +38,21 @@ static bool is_short(const md_cg_chain *c)
     return n == 1 && is_short;
 }
 
+bool md_fa_cuda_is_line(const md_fx_node *load, int32_t inner)
+{
+    if (load->n_args < 1 || !md_fx_is_index(load->arg[load->n_args - 1], inner))
+        return false;
+    for (int32_t i = 0; i < load->n_args - 1; i++)
+        if (md_fx_uses_index(load->arg[i], inner))
+            return false;
+    return true;
+}
+
+static int32_t inner_of(const md_cg_chain *c, md_st_side side)
+{
+    return side == MD_ST_V ? c->c->columns[0] : c->c->depth[0];
+}
+
 bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target)
 {
     if (!md_cg_chain_of(out, target->program, target->stage, MD_DEV_CUDA))
@@ -46,7 +61,8 @@ bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target)
     if (c->n_terms > 1 || c->n_columns != 1 || c->n_depth != 1 || c->n_batch + c->n_rows > MD_MAX_RANK)
         return false;
     for (int32_t s = 0; s < MD_ST_SIDES; s++)
-        if (!md_cg_chain_is_load(out, (md_st_side)s) || type_of(out, (md_st_side)s) != type_of(out, MD_ST_Q))
+        if (!md_cg_chain_is_load(out, (md_st_side)s) || type_of(out, (md_st_side)s) != type_of(out, MD_ST_Q) ||
+            !md_fa_cuda_is_line(c->side[s].load, inner_of(out, (md_st_side)s)))
             return false;
     return md_fa_cuda_chain_type(out) == MD_BF16 || md_fa_cuda_chain_type(out) == MD_F16;
 }
@@ -199,7 +215,7 @@ static bool print_coordinate(md_strbuf *out, const md_cg_chain *c, const md_fx_n
 bool md_fa_cuda_chain_map(md_kn_map *m, md_strbuf *coordinates, const md_cg_chain *c, md_st_side side)
 {
     const md_fx_node *load = c->c->side[side].load;
-    const int32_t inner = side == MD_ST_V ? c->c->columns[0] : c->c->depth[0];
+    const int32_t inner = inner_of(c, side);
     int32_t key = -1;
     *m = (md_kn_map){.tensor = (uint8_t)load->id, .dtype = (uint8_t)type_of(c, side), .swizzle = 128};
     if (load->n_args < 2 || load->n_args > MD_KN_MAP_AXES || !md_fx_is_index(load->arg[load->n_args - 1], inner))

@@ -18,6 +18,9 @@ enum { MD_FA_CHAIN_ROWS = INT32_MAX - 1024 };
         128, 64, 256, 96, 80, 192, 32, 48, 112, 16, 144, 160, 176, 208, 224, 240                                       \
     }
 
+/** True for a load whose last axis is the index, and no other: lines of it lie along the memory. */
+bool md_fa_cuda_is_line(const md_fx_node *load, int32_t inner);
+
 /** True for chains whose queries, keys and values are loads of one 16-bit type, with one sum of weights at most. */
 bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target);
 /** The same with a maximum and one sum, where weights are powers: rounded to the type of the operands, or not. */

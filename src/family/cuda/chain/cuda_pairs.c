@@ -26,18 +26,6 @@ md_dtype md_fa_cuda_pairs_type(const md_cg_chain *c)
     return type_of(c, 0);
 }
 
-/* Lines lie along the tensor's last axis. */
-static bool is_line(const md_st_pair_operand *o)
-{
-    const md_fx_node *load = o->load;
-    if (load->n_args < 1 || !md_fx_is_index(load->arg[load->n_args - 1], o->inner))
-        return false;
-    for (int32_t i = 0; i < load->n_args - 1; i++)
-        if (md_fx_uses_index(load->arg[i], o->inner))
-            return false;
-    return true;
-}
-
 /* The dims of the lines' lengths: of the first product, and the other one; -1: there is none. */
 static void lengths_of(int32_t dim[2], const md_cg_chain *c)
 {
@@ -58,7 +46,8 @@ bool md_fa_cuda_pairs_of(md_cg_chain *out, const md_fa_target *target)
     lengths_of(dim, out);
     for (int32_t i = 0; i < p->n_operands; i++) {
         const int32_t own = dim_of(out, p->operand[i].inner);
-        if (!is_line(&p->operand[i]) || type_of(out, i) != type_of(out, 0) || (own != dim[0] && own != dim[1]))
+        if (!md_fa_cuda_is_line(p->operand[i].load, p->operand[i].inner) || type_of(out, i) != type_of(out, 0) ||
+            (own != dim[0] && own != dim[1]))
             return false;
     }
     return out->c->n_batch + out->c->n_rows <= MD_MAX_RANK && (type_of(out, 0) == MD_BF16 || type_of(out, 0) == MD_F16);

@@ -100,12 +100,17 @@ def _scan(g: Any, a: Any, dim: int, **_: Any) -> Value:
     return scan(g, g.name, v, dim % len(v.shape), g.dtype) if v.shape else v
 
 
-def scan(g: Any, name: str, v: Value, dim: int, dtype: str) -> Value:
-    """A running reduction along an axis."""
+def scan(g: Any, name: str, v: Value, dim: int, dtype: str, is_second: bool = False) -> Value:
+    """A running reduction along an axis: the last one of its memory, or the second one, so that all others lie side by
+    side."""
     v = _measured(g, v, [dim])
+    order = [a for a in range(len(v.shape)) if a != dim] + [dim]
     back = [*range(dim), len(v.shape) - 1, *range(dim, len(v.shape) - 1)]
-    last = T.permuted(v, [a for a in range(len(v.shape)) if a != dim] + [dim])
+    last = T.permuted(v, order)
     buf = g.buf("scan", last.shape, dtype, tree=last.tree, reduction=name, is_memory=True)
+    if is_second and len(order) > 2:
+        moved = T.contiguous([last.shape[a] for a in (0, len(order) - 1, *range(1, len(order) - 1))])
+        buf.stride = [moved[0], *moved[2:], moved[1]]
     return T.permuted(Value(last.shape, dtype, Leaf(buf, tuple(buf.stride))), back)
 
 
@@ -170,10 +175,11 @@ def _product(g: Any, a: Value, b: Value, n_batch: int) -> Value:
 
 def operand_memory(g: Any, a: Any) -> Value:
     """An operand of a product: memory, by whatever strides, unless its reader is a chain (running/chains.py). With batches
-    it is row-major if it is new: they may merge."""
+    it is row-major if it is new, or each matrix the other way round, as what it is made of: they may merge."""
     v = g.value(a)
     if len(v.shape) > 2 and not isinstance(v.tree, Leaf):
-        v = g.stored(v)
+        order, batch = T.memory_order(v), list(range(len(v.shape) - 2))
+        v = g.point(v, order) if order[:-2] == batch else g.stored(v)
     return Value(v.shape, v.dtype, g.place(v))
 
 
