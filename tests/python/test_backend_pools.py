@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Windows in graphs of PyTorch: pools, unfold, diagonals; running extremes; searches among sorted values."""
 
+import importlib
 import os
 import sys
 import unittest
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 import multidispatch as md
 import strict  # noqa: F401 (faults are errors)
 
+scans = importlib.import_module("torch._higher_order_ops.associative_scan")
 SEED = int(os.environ.get("MD_TEST_SEED", "18"))
 OURS = {"eager_where_faster": False}
 
@@ -41,6 +43,55 @@ class Windows(unittest.TestCase):
             with self.subTest(i):
                 self.setUp()
                 self.check(f, *calls, **more)
+
+    def test_linear_scans(self):
+        """PyTorch's associative_scan of pairs: one graph for all lengths, in any dtype, also backwards."""
+        def combine(left, right):
+            return right[0] * left[0], left[1] * right[0] + right[1]
+
+        def loop(a, b, dim, reverse):
+            out = []
+            for x, y in zip(*((z.flip(dim) if reverse else z).double().unbind(dim) for z in (a, b))):
+                out.append((x * out[-1][0], x * out[-1][1] + y) if out else (x, y))
+            both = [torch.stack(z, dim) if out else torch.empty_like(a).double() for z in (zip(*out) if out else ((), ()))]
+            return [z.flip(dim) if reverse else z for z in both]
+
+        for dtype, dim, reverse in ((torch.float32, 0, False), (torch.float64, 1, True), (torch.bfloat16, -1, False)):
+            self.setUp()
+            before = len(md.explain_graph())
+            f = torch.compile(lambda a, b: scans.associative_scan(combine, (torch.sin(a), b + 1), dim, reverse, "generic"),
+                              backend="multidispatch", dynamic=True, options=OURS | {"eager_while_building": False})
+            for size in ((3, 7, 5), (4, 33, 2), (2, 1, 9), (2, 64, 3)):
+                a, b = torch.randn(size).to(dtype), torch.randn(size).to(dtype)
+                a.view(-1)[3], b.view(-1)[7], b.view(-1)[-1] = torch.nan, torch.inf, torch.nan
+                with torch.no_grad():
+                    got = f(a, b)
+                near = {"rtol": 0.03, "atol": 0.03} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+                for x, wanted in zip(got, loop(torch.sin(a), b + 1, dim, reverse), strict=True):
+                    self.assertEqual(x.dtype, dtype)
+                    # a NaN is any of those that infinities give
+                    torch.testing.assert_close(x.double().nan_to_num(0, 0, 0), wanted.nan_to_num(0, 0, 0), **near)
+            report = md.explain_graph()[before:]
+            self.assertEqual(([len(r["eager"]) for r in report], [r["fallbacks"] for r in report]), ([0], [0]), report)
+            self.assertEqual(f(torch.ones(2, 0, 3, dtype=dtype), torch.ones(2, 0, 3, dtype=dtype))[1].shape, (2, 0, 3))
+
+    def test_scans_that_are_pytorchs(self):
+        """Of other functions, for a backward, and of other backends."""
+        a, b = torch.rand(6, 4), torch.rand(6, 4)
+        functions = [lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda x, y: (torch.maximum(x[0], y[0]), x[1] * y[1]),
+                     lambda x, y: (x[0] * y[0], y[0] * x[1] + y[1])]
+        for i, combine in enumerate(functions):
+            for name in ("multidispatch", "aot_eager"):
+                with self.subTest(i, backend=name):
+                    self.setUp()
+                    f = torch.compile(lambda a, b: scans.associative_scan(combine, (a, b), 0, combine_mode="generic"), backend=name)
+                    out = [(a[0], b[0])]
+                    for x, y in zip(a[1:], b[1:]):
+                        out.append(combine(out[-1], (x, y)))
+                    got = f(a.clone().requires_grad_(i == 2), b)
+                    for x, wanted in zip(got, zip(*out), strict=True):
+                        torch.testing.assert_close(x, torch.stack(wanted))
+                    self.assertEqual(got[1].requires_grad, i == 2)
 
     def test_max_pools(self):
         """NaN hides the place: PyTorch's is that of the last one."""

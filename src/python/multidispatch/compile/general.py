@@ -14,7 +14,7 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols, guard_or_false
 
-from . import attention
+from . import attention, scans
 
 _local = threading.local()
 
@@ -216,3 +216,4 @@ def one_graph_for_all_sizes() -> None:
     _lengths_of_slices()
     _interpolations_of_cpus()
     _reals_of_modules()
+    scans.one_operation()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..sizes import Unsupported, expression, tidy
+from ..sizes import Unsupported, expression, same, tidy
 from . import tree as T
 from .places import padded, read_at
 from .reductions import reduce, scan
@@ -177,6 +177,23 @@ def _running_sums_of_exp(g: Any, a: Any, dim: int) -> Value:
     total = scan(g, "recur", Value(list(v.shape), wide, Apply("{0}, {1}", (shrinks.tree, term.tree), 1)), dim, wide)
     out = apply(g, "({0} + log({1}))", [top, total], wide, 9)
     return Value(out.shape, g.dtype, out.tree)
+
+
+@entry("multidispatch.linear_scan")
+def _linear_scan(g: Any, a: Any, b: Any, dim: int, reverse: bool) -> list[Any]:
+    """Running products of the first, and y = a * y before + b. The first factor is not used: it may be nan."""
+    wide = "f64" if g.dtype == "f64" else "f32"
+    factor, term = (cast(g.value(x), wide) for x in (a, b))
+    dim, shape = dim % len(term.shape), list(factor.shape)
+    if same(shape[dim], 1):
+        return [factor, term]
+    place = Iota(tuple(int(axis == dim) for axis in range(len(shape))))
+    first = expression(shape[dim]) - 1 if reverse else 0
+    later = Apply("where({0} == {1}, 0.0, {2})", (place, Const(first), factor.tree), 2)
+    options = ", reverse" if reverse else ""
+    pair = Value(shape, wide, Apply("{0}, {1}" + options, (later, term.tree), 1))
+    alone = Value(shape, wide, Apply("{0}" + options, (factor.tree,), 1)) if reverse else factor
+    return [scan(g, "cumprod", alone, dim, wide, True) if g.is_used(0) else None, scan(g, "recur", pair, dim, wide, True)]
 
 
 @entry("bucketize.Tensor", "searchsorted.Tensor")
