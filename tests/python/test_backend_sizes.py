@@ -5,10 +5,12 @@ import pathlib
 import random
 import re
 import unittest
+import unittest.mock
 
 from test_backend import SEED, Case, md, torch
 
 import sympy
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_or_false, guard_or_true
 from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorDiv, Max, Min, Mod, ToFloat
 
 from multidispatch import _core
@@ -151,6 +153,31 @@ class Long(Case):
             return torch.ones(n) * x.sum()
 
         self.check_all_ours(self.compare(f, *((torch.randn(b),) for b in (200, 333, 0))))
+
+
+class Conditions(Case):
+    def test_examples_disprove(self):
+        """What fails for the example holds for some sizes at most: SymPy is not asked. It is where the example says nothing."""
+        asked = []
+        known = ShapeEnv._maybe_evaluate_static
+
+        def evaluate(env, condition, *args, **options):
+            asked.append(str(condition))
+            return known(env, condition, *args, **options)
+
+        evaluate.cache_clear, evaluate.cache_info = known.cache_clear, known.cache_info
+
+        def f(x):
+            n = x.shape[0]
+            out = [guard_or_false(n == 5), guard_or_true(n != 5), guard_or_false(n == 7), guard_or_true(n != 7)]
+            return x + sum(2 ** i for i, holds in enumerate(out) if holds)
+
+        with unittest.mock.patch.object(ShapeEnv, "_maybe_evaluate_static", evaluate):
+            compiled = torch.compile(f, backend="multidispatch", dynamic=True)
+            for n in (7, 5, 2):
+                torch.testing.assert_close(compiled(torch.zeros(n)), torch.full((n,), 2.0 + 8))
+        self.assertTrue(any("7" in x for x in asked))
+        self.assertFalse([x for x in asked if "5" in x])
 
 
 if __name__ == "__main__":

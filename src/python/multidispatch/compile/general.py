@@ -12,6 +12,7 @@ from torch._decomp.decompositions import upsample_compute_output_size
 from torch._dynamo.source import TensorProperty, TensorPropertySource
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses import fake_impls
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols, guard_or_false
 
 from . import attention, scans
@@ -205,6 +206,28 @@ def _reals_of_modules() -> None:
     VariableBuilder.wrap_symfloat = wrap_symfloat  # type: ignore[method-assign]
 
 
+def _examples_disprove() -> None:
+    """`guard_or_false` asks SymPy whether a condition holds for all sizes. It does not where it fails for the example, which
+    PyTorch computes with each condition: half the seconds of tracing Swin's windows. Not for examples of 0 and 1, of which
+    a graph of all sizes supposes that they are more."""
+    known = getattr(symbolic_shapes, "_guard_or", None)
+    if known is None:
+        return
+
+    def guard_or(condition: Any, default: bool) -> bool:
+        if isinstance(condition, torch.SymBool) and condition.node.hint is default \
+                and _are_above_1(condition.node.shape_env):
+            return default
+        return known(condition, default)
+
+    symbolic_shapes._guard_or = guard_or
+
+
+def _are_above_1(env: Any) -> bool:
+    values = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
+    return all(n > 1 for n in values.values())
+
+
 def one_graph_for_all_sizes() -> None:
     config = torch.fx.experimental._config  # type: ignore[attr-defined]
     if config.backed_size_oblivious:
@@ -216,4 +239,5 @@ def one_graph_for_all_sizes() -> None:
     _lengths_of_slices()
     _interpolations_of_cpus()
     _reals_of_modules()
+    _examples_disprove()
     scans.one_operation()
