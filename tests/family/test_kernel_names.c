@@ -31,6 +31,10 @@ static const char decode[] =
 static const char gradient[] =
     "let p:bf16[i,j] = exp(sum[d](Q:bf16[i,d] * K:bf16[j,d]) - L[i]); A:bf16[i,d] = sum[j](p[i,j] * K[j,d]); "
     "B:bf16[j,d] = sum[i](p[i,j] * Q[i,d])";
+static const char joint[] =
+    "let p:bf16[i,j] = exp(sum[d](Q:bf16[i,d] * K:bf16[j,d]) - L[i]); let t:bf16[i,j] = p[i,j] * (sum[e](G:bf16[i,e] * "
+    "V:bf16[j,e]) - w[i]); A:bf16[i,d] = sum[j](t[i,j] * K[j,d]); B:bf16[j,d] = sum[i](t[i,j] * Q[i,d]); "
+    "C:bf16[j,e] = sum[i](p[i,j] * G[i,e])";
 static const char sigmoids[] =
     "let S[b,h,i,j] = sigmoid(sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])); Y:bf16[b,h,i,d] = sum[j](S[b,h,i,j] * "
     "V:bf16[b,h,j,d])";
@@ -87,6 +91,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "chain_split", attention, "chain_bf16"},
     {MD_DEV_CUDA, "chain_dot", decode, "chain_bf16"},
     {MD_DEV_CUDA, "chain_mma", sigmoids, "chain_bf16"},
+    {MD_DEV_CUDA, "pairs_joint", joint, "pairs_bf16"},
     {MD_DEV_CUDA, "pairs_wgmma", gradient, "pairs_bf16"},
     {MD_DEV_CUDA, "pairs_mma", gradient, "pairs_bf16"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},

@@ -44,6 +44,17 @@ int32_t md_cg_pairs_halves(const md_cg_chain *pairs, int32_t sum);
 /** True if the sum's weights need the product. */
 bool md_cg_pairs_uses(const md_cg_chain *pairs, int32_t sum, int32_t product);
 
+/** True if the weight of sum `late` follows from that of `early` and the second product. */
+bool md_cg_pairs_follows(const md_cg_chain *pairs, int32_t late, int32_t early);
+/** Prints md_pairs_late(p, &row, key, early, x2), such a weight, not yet rounded, and md_pairs_late_open. */
+md_status md_cg_pairs_print_late(md_strbuf *defines, md_strbuf *out, const md_cg_chain *pairs, int32_t late,
+                                 int32_t early);
+
+/** Prints what blocks of 64 rows have in shared memory of each row, as far as it is not the same for all rows of a
+ * batch: MD_NOTE_BYTES a row, md_note_put(notes, line, row), and md_note_get(row[2], notes, line), which reads those of
+ * an even line and the next one. */
+void md_cg_pairs_print_notes(md_strbuf *out, const md_cg_chain *pairs);
+
 /* ---- for the printers: pairs.c */
 
 void md_cg_pairs_print_head(md_strbuf *defines, md_strbuf *expr, const md_cg_chain *pairs, const md_kn_param *param,

@@ -1,9 +1,12 @@
 /* The text of pairs on a GPU, whose operands are lines of one 16-bit type. */
 #include "codegen/chain/pairs.h"
 
+#include "base/arena.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "expr/node.h"
+
+#include <stdio.h>
 
 static const md_st_pairs *pairs_of(const md_cg_chain *c)
 {
@@ -118,6 +121,139 @@ static md_status print_weight(md_strbuf *defines, md_strbuf *out, const md_cg_ch
     if (value)
         md_strbuf_printf(out, "return %s;\n}\n", value);
     return md_cg_chain_end(defines, &cg);
+}
+
+/* The late weight, in which the early one is REF(E). */
+static const md_fx_node *late_weight(const md_cg_chain *c, md_arena *arena, int32_t late, int32_t early, bool is_open)
+{
+    static const md_fx_node ref = {.kind = MD_FX_REF, .type = MD_F32, .id = MD_ST_REF_E};
+    const md_st_pair_sum *l = &pairs_of(c)->sum[late], *e = &pairs_of(c)->sum[early];
+    return md_fx_replace(c->program->formula, arena, is_open ? l->open : l->weight, is_open ? e->open : e->weight,
+                         &ref);
+}
+
+bool md_cg_pairs_follows(const md_cg_chain *c, int32_t late, int32_t early)
+{
+    md_arena *arena = md_arena_create();
+    bool follows = arena != NULL;
+    for (int32_t i = 0; follows && i < 2; i++) {
+        const md_fx_node *weight = late_weight(c, arena, late, early, i == 1);
+        ref_search x = {.id = MD_ST_REF_X}, before = {.id = MD_ST_REF_E};
+        if (weight) {
+            (void)md_fx_visit(weight, find_ref, &x);
+            (void)md_fx_visit(weight, find_ref, &before);
+        }
+        follows = weight && before.found && !x.found;
+    }
+    md_arena_destroy(&arena);
+    return follows;
+}
+
+static md_status print_late(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c, const md_fx_node *weight,
+                            const char *name)
+{
+    md_cg *cg = md_cg_chain_printer(c, -1, MD_CG_STRIDED);
+    if (!cg || !weight)
+        return md_fail_memory();
+    md_strbuf_printf(out,
+                     "MD_INLINE float %s(const md_params *p, const md_chain_row *r, int64_t key, float early, float "
+                     "x2)\n{\n(void)p, (void)early, (void)x2;\n",
+                     name);
+    md_cg_chain_print_row(out, c, "r");
+    md_strbuf_printf(out, "const int64_t x%d = key;\n(void)x%d;\n", (int)c->axis, (int)c->axis);
+    md_cg_begin(cg, out);
+    md_cg_chain_bind_kept(cg, c);
+    md_cg_bind_ref(cg, MD_ST_REF_E, MD_F32, "early", true);
+    md_cg_bind_ref(cg, MD_ST_REF_X2, MD_F32, "x2", true);
+    const char *value = md_cg_value(cg, unrounded(c, weight), NULL);
+    if (value)
+        md_strbuf_printf(out, "return %s;\n}\n", value);
+    return md_cg_chain_end(defines, &cg);
+}
+
+md_status md_cg_pairs_print_late(md_strbuf *defines, md_strbuf *out, const md_cg_chain *c, int32_t late, int32_t early)
+{
+    md_arena *arena = md_arena_create();
+    if (!arena)
+        return md_fail_memory();
+    md_status status = print_late(defines, out, c, late_weight(c, arena, late, early, false), "md_pairs_late");
+    if (status == MD_OK)
+        status = print_late(defines, out, c, late_weight(c, arena, late, early, true), "md_pairs_late_open");
+    md_arena_destroy(&arena);
+    return status;
+}
+
+/* ---- notes */
+
+/* A field of md_chain_row that rows differ in. */
+typedef struct field {
+    char name[24], kind; /* i: 32 bits of an index; f, l: a float, 64 bits */
+} field;
+
+static bool differs(const md_cg_chain *c, const md_fx_node *node)
+{
+    for (int32_t i = 0; i < c->c->n_rows; i++)
+        if (md_fx_uses_index(node, c->c->rows[i]))
+            return true;
+    return false;
+}
+
+static int32_t fields_of(field out[MD_MAX_RANK * 2 + MD_CG_MAX_KEPT + 1], const md_cg_chain *c)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n_kept; i++)
+        if (differs(c, c->kept[i])) {
+            const md_dtype type = c->kept[i]->type;
+            (void)snprintf(out[n].name, sizeof out[n].name, "kept%d", (int)i);
+            out[n++].kind = type == MD_F32 ? 'f' : type == MD_BOOL ? 'i' : type == MD_F64 ? 'd' : 'l';
+        }
+    for (int32_t i = 0; i < c->c->n_rows + (c->c->share > 1); i++) {
+        (void)snprintf(out[n].name, sizeof out[n].name, "x%d",
+                       (int)(i < c->c->n_rows ? c->c->rows[i] : c->c->share_index));
+        out[n++].kind = 'i';
+    }
+    return n;
+}
+
+static void print_note(md_strbuf *out, const field *f, int32_t at, bool is_put)
+{
+    static const struct {
+        char kind;
+        const char *one, *two;
+    } type[] = {
+        {'f', "float", "float2"}, {'i', "int", "int2"}, {'l', "long long", "longlong2"}, {'d', "double", "double2"}};
+    int32_t k = 0;
+    while (type[k].kind != f->kind)
+        k++;
+    if (is_put)
+        md_strbuf_printf(out, "((%s *)(notes + %d * 64))[line] = (%s)r.%s;\n", type[k].one, (int)at, type[k].one,
+                         f->name);
+    else
+        md_strbuf_printf(
+            out, "{\nconst %s v = ((const %s *)(notes + %d * 64))[line / 2];\nr[0].%s = v.x;\nr[1].%s = v.y;\n}\n",
+            type[k].two, type[k].two, (int)at, f->name, f->name);
+}
+
+void md_cg_pairs_print_notes(md_strbuf *out, const md_cg_chain *c)
+{
+    field list[MD_MAX_RANK * 2 + MD_CG_MAX_KEPT + 1];
+    const int32_t n = fields_of(list, c);
+    int32_t bytes = 0;
+    for (int32_t put = 1; put >= 0; put--) {
+        md_strbuf_add(
+            out, put ? "MD_INLINE void md_note_put(unsigned char *notes, int line, const md_chain_row &r)\n{\n"
+                     : "MD_INLINE void md_note_get(md_chain_row (&r)[2], const unsigned char *notes, int line)\n{\n");
+        bytes = 0;
+        /* those of 64 bits first, so that all are aligned */
+        for (int32_t wide = 1; wide >= 0; wide--)
+            for (int32_t i = 0; i < n; i++)
+                if ((list[i].kind == 'l' || list[i].kind == 'd') == wide) {
+                    print_note(out, &list[i], bytes, put);
+                    bytes += wide ? 8 : 4;
+                }
+        md_strbuf_add(out, "}\n");
+    }
+    md_strbuf_printf(out, "enum { MD_NOTE_BYTES = %d };\n", (int)bytes);
 }
 
 static void print_uses(md_strbuf *out, const md_cg_chain *c)

@@ -138,6 +138,8 @@ MD_INLINE md_pair_work md_pair_work_of(const md_params &p, int own)
     w.planes = (int)md_chain_batches(&p);
     const long long bytes = ((long long)rows + keys) * (MD_DEPTH + MD_WIDTH) * 2;
     w.section = (int)min(max(SECTION_BYTES / max(bytes, 1ll), 1ll), (long long)w.planes);
+    if (MD_PAIR_BOUNDS) /* the longest of all tiles first counts for more */
+        w.section = max(w.planes, 1);
     return w;
 }
 

@@ -215,6 +215,45 @@ template <int pending> MD_INLINE void md_tma_wait_read(void)
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
+/* Waits until all but `pending` groups of stores have been done. */
+template <int pending> MD_INLINE void md_tma_wait(void)
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+/* Stores, or adds to floats, `bytes` in a row, a multiple of 16; both sides at multiples of 16. A group of stores. */
+MD_INLINE void md_bulk_store(void *to, unsigned from, unsigned bytes)
+{
+    MD_TEST_PAUSE(from);
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
+MD_INLINE void md_bulk_add(float *to, unsigned from, unsigned bytes)
+{
+    MD_TEST_PAUSE(from);
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
+                     __cvta_generic_to_global(to)),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* Orders what TMA does in all memory with what threads do. */
+MD_INLINE void md_proxy_fence_all(void) { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+/* A word that blocks hand on what they wrote by. */
+MD_INLINE int md_load_acquire(const int *from)
+{
+    int v;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(__cvta_generic_to_global(from)) : "memory");
+    return v;
+}
+MD_INLINE void md_add_release(int *to, int v)
+{
+    MD_TEST_PAUSE(v);
+    asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(v) : "memory");
+}
+
 /* Makes what was written to shared memory visible to TMA and wgmma. */
 MD_INLINE void md_proxy_fence(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -54,6 +54,11 @@ MD_INLINE void md_store_word(unsigned to, unsigned a)
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory");
 }
 
+MD_INLINE void md_store_four(unsigned to, float a, float b, float c, float d)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
 MD_INLINE int md_load_word(unsigned from)
 {
     int v;

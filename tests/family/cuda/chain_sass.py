@@ -24,10 +24,10 @@ import subprocess
 import sys
 import tempfile
 
-FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot", "pairs_wgmma", "pairs_mma")
+FAMILIES = ("chain_wgmma", "chain_mma", "chain_split", "chain_dot", "pairs_joint", "pairs_wgmma", "pairs_mma")
 CAPABILITIES = ("90", "80", "100")
 ABSENT = (("chain_wgmma", "80"), ("chain_wgmma", "100"), ("chain_mma", "90"),
-          ("pairs_wgmma", "80"), ("pairs_wgmma", "100"))  # where the other one is
+          ("pairs_joint", "80"), ("pairs_joint", "100"), ("pairs_wgmma", "80"), ("pairs_wgmma", "100"))  # where the other one is
 
 
 def disassemblers():
@@ -161,8 +161,26 @@ def pairs_wgmma(code, config):
         yield "no loop with products"
 
 
+def pairs_joint(code, config):
+    """In the launch that computes, a loop has the products of a step (two, the sums of three), early weights before the
+    first wait alone, and what it adds to rows leaves between the last two waits: to memory, or to shared memory."""
+    if not any(t.startswith("HGMMA") for _, t in code):
+        return
+    products = (config["depth"] + config["width"]) // 16 + 2 * 64 // 16 + 128 // 16
+    found = [b for b in loops(code) if count(b, "HGMMA") == products]
+    for body in found:
+        waits, powers, adds = (places(body, t) for t in ("WARPGROUP.DEPBAR", "MUFU.EX2",
+                                                             "STS.128" if config["order"] else "RED"))
+        if len(waits) != 4 or (powers and powers[-1] > waits[0]):
+            yield f"{len(waits)} waits, powers behind the first of them: {sum(i > waits[0] for i in powers)}"
+        elif not adds or not waits[2] < adds[0] < adds[-1] < waits[3]:
+            yield "what is added to rows does not leave between the last waits"
+    if not found:
+        yield f"no loop with {products} products"
+
+
 CHECKS = dict(chain_wgmma=wgmma, chain_mma=mma, chain_split=split, chain_dot=dot, pairs_mma=pairs,
-              pairs_wgmma=pairs_wgmma)
+              pairs_joint=pairs_joint, pairs_wgmma=pairs_wgmma)
 
 
 def complaints(tool, path):

@@ -26,6 +26,12 @@
     "let T:bf16[b,h,i,j] = P[b,h,i,j] * (sum[e](G:bf16[b,h,i,e] * V:bf16[b,h,j,e]) - w:f32[b,h,i]) * 0.125; "          \
     "A:bf16[b,h,i,d] = sum[j](T[b,h,i,j] * K[b,h,j,d]); B:bf16[b,h,j,d] = sum[i](T[b,h,i,j] * Q[b,h,i,d]); "           \
     "C:bf16[b,h,j,e] = sum[i](P[b,h,i,j] * G[b,h,i,e])"
+#define GROUPED "sum[d](Q:bf16[b,g,r,i,d] * K:bf16[b,g,j,d]) * rsqrt(f32(size(d)))"
+#define GROUPED_GRADIENTS                                                                                              \
+    "let w[b,g,r,i] = sum[e](dY:bf16[b,g,r,i,e] * Y:bf16[b,g,r,i,e]); let T:bf16[b,g,r,i,j] = P[b,g,r,i,j] * "         \
+    "(sum[e](dY[b,g,r,i,e] * V:bf16[b,g,j,e]) - w[b,g,r,i]) * rsqrt(f32(size(d))); dQ:bf16[b,g,r,i,d] = "              \
+    "sum[j](T[b,g,r,i,j] * K[b,g,j,d]); dK:bf16[b,g,j,d] = sum[r,i](T[b,g,r,i,j] * Q[b,g,r,i,d]); dV:bf16[b,g,j,e] "   \
+    "= sum[r,i](P[b,g,r,i,j] * dY[b,g,r,i,e])"
 
 static const char *const list[] = {
     "let S[b,h,i,j] = where(j <= i, " DOT " * 0.125, -inf); " SOFTMAX VALUES,
@@ -85,6 +91,10 @@ static const char *const list[] = {
     "0); let T:bf16[b,h,r,i,j] = P[b,h,r,i,j] * (sum[e](G:bf16[b,h,r,i,e] * V:bf16[b,h,j,e]) - w:f32[b,h,r,i]); "
     "A:bf16[b,h,r,i,d] = sum[j](T[b,h,r,i,j] * K[b,h,j,d]); B:bf16[b,h,j,d] = sum[r,i](T[b,h,r,i,j] * "
     "Q[b,h,r,i,d]); C:bf16[b,h,j,e] = sum[r,i](P[b,h,r,i,j] * G[b,h,r,i,e])",
+    /* as tools/judge_backward.py writes it, with a mask and without */
+    "let P:bf16[b,g,r,i,j] = where(j <= i + size(j) - size(i), exp(" GROUPED
+    " - L:f32[b,g,r,i]), 0); " GROUPED_GRADIENTS,
+    "let P:bf16[b,g,r,i,j] = exp(" GROUPED " - L:f32[b,g,r,i]); " GROUPED_GRADIENTS,
     "let P[b,h,i,j] = where(j <= i, exp(" DOT " * 0.125 - L[b,h,i]), 0); let T[b,h,i,j] = P[b,h,i,j] * "
     "(sum[e](G:bf16[b,h,i,e] * V:bf16[b,h,j,e]) - w[b,h,i]); A[b,h,i,d] = sum[j](T[b,h,i,j] * K[b,h,j,d]); "
     "B[b,h,j,d] = sum[i](T[b,h,i,j] * Q[b,h,i,d]); C[b,h,j,e] = sum[i](P[b,h,i,j] * G[b,h,i,e])",

@@ -44,8 +44,8 @@ static shape shape_of(const md_fa_config *config)
 }
 
 /* Scores, their powers and sums in registers; ptxas adds some 50. Bounds that each row looks up are in its scores, with
- * their values. For parts of tiles three warpgroups have few where there are bounds, two where values are long and
- * scores are not folded. */
+ * their values. Three warpgroups have few for parts of tiles with bounds, and
+ * two for those with long values whose scores are not folded. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
@@ -154,16 +154,6 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 
 /* ---- Text */
 
-static void print_copy(md_strbuf *out, const char *name, int32_t map, int32_t n_axes, const md_strbuf *coordinates)
-{
-    static const char *const load[] = {
-        [2] = "md_tma_load2", [3] = "md_tma_load", [4] = "md_tma_load4", [5] = "md_tma_load5"};
-    md_strbuf_printf(out,
-                     "MD_INLINE void md_copy_%s(unsigned to, const md_params &p, const md_chain_batch &b, int element, "
-                     "int key, unsigned bar)\n{\n(void)b;\n%s(to, &p.map%" PRId32 ", element, key%s, bar);\n}\n",
-                     name, load[n_axes], map, coordinates->size ? md_strbuf_text(coordinates) : "");
-}
-
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_cg_chain c;
@@ -180,11 +170,11 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     for (int32_t i = 0; i < 2; i++) {
         map[i].axes_box[0] = 64;
         map[i].axes_box[1] = (uint16_t)s.keys;
-        print_copy(&text, i ? "values" : "keys", i, map[i].n_axes, &coordinates[i]);
+        md_fa_cuda_chain_print_copy(&text, i ? "values" : "keys", i, &map[i], &coordinates[i]);
         md_strbuf_finish(&coordinates[i]);
     }
-    md_fa_cuda_print_wgmma(&text, "md_scores", type, s.keys, true);
-    md_fa_cuda_print_wgmma(&text, "md_values", type, s.width, false);
+    md_fa_cuda_print_wgmma(&text, "md_scores", type, s.keys, MD_FA_WGMMA_SCORES);
+    md_fa_cuda_print_wgmma(&text, "md_values", type, s.width, MD_FA_WGMMA_VALUES);
     md_fa_chain_print_defines(&defines, &spec);
     spec.text.n_maps = 2;
     spec.text.map = map;

@@ -48,7 +48,7 @@ bool md_fa_cuda_is_line(const md_fx_node *load, int32_t inner)
     return true;
 }
 
-static int32_t inner_of(const md_cg_chain *c, md_st_side side)
+int32_t md_fa_cuda_chain_inner(const md_cg_chain *c, md_st_side side)
 {
     return side == MD_ST_V ? c->c->columns[0] : c->c->depth[0];
 }
@@ -62,7 +62,7 @@ bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target)
         return false;
     for (int32_t s = 0; s < MD_ST_SIDES; s++)
         if (!md_cg_chain_is_load(out, (md_st_side)s) || type_of(out, (md_st_side)s) != type_of(out, MD_ST_Q) ||
-            !md_fa_cuda_is_line(c->side[s].load, inner_of(out, (md_st_side)s)))
+            !md_fa_cuda_is_line(c->side[s].load, md_fa_cuda_chain_inner(out, (md_st_side)s)))
             return false;
     return md_fa_cuda_chain_type(out) == MD_BF16 || md_fa_cuda_chain_type(out) == MD_F16;
 }
@@ -165,17 +165,6 @@ int32_t md_fa_cuda_chain_resident(const md_fa_target *target, int64_t shared, in
     return (int32_t)MD_MAX(MD_MIN(fit, warps >= 8 ? 1 : 2), 1);
 }
 
-bool md_fa_cuda_chain_is_mapped(const md_cg_chain *c)
-{
-    md_kn_map map;
-    md_strbuf coordinates = {0};
-    const bool r =
-        md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_K) && md_fa_cuda_chain_map(&map, &coordinates, c, MD_ST_V);
-    const bool is_whole = !coordinates.failed;
-    md_strbuf_finish(&coordinates);
-    return r && is_whole;
-}
-
 md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t threads)
 {
     enum { MOST = 65535 };
@@ -185,56 +174,6 @@ md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t thre
     g.grid[1] = (int32_t)(planes > 0 ? (items + planes - 1) / planes : 1);
     g.grid[2] = planes > MOST ? -1 : (int32_t)planes; /* -1: the launch refuses it */
     return g;
-}
-
-/* ---- Maps */
-
-static bool is_batch(const md_cg_chain *c, int32_t index)
-{
-    for (int32_t i = 0; i < c->c->n_batch; i++)
-        if (c->c->batch[i] == index)
-            return true;
-    return false;
-}
-
-/* Prints what selects along an axis: a batch index, also divided, or a number. */
-static bool print_coordinate(md_strbuf *out, const md_cg_chain *c, const md_fx_node *n)
-{
-    if (n->kind == MD_FX_INDEX && is_batch(c, n->id)) {
-        md_strbuf_printf(out, ", (int)b.x%" PRId32, n->id);
-        return true;
-    }
-    if (n->kind == MD_FX_OP && n->op == MD_FX_FLOORDIV && n->arg[0]->kind == MD_FX_INDEX &&
-        is_batch(c, n->arg[0]->id) && n->arg[1]->kind == MD_FX_CONST && n->arg[1]->integer >= 1) {
-        md_strbuf_printf(out, ", (int)(b.x%" PRId32 " / %" PRId64 ")", n->arg[0]->id, n->arg[1]->integer);
-        return true;
-    }
-    return false;
-}
-
-bool md_fa_cuda_chain_map(md_kn_map *m, md_strbuf *coordinates, const md_cg_chain *c, md_st_side side)
-{
-    const md_fx_node *load = c->c->side[side].load;
-    const int32_t inner = inner_of(c, side);
-    int32_t key = -1;
-    *m = (md_kn_map){.tensor = (uint8_t)load->id, .dtype = (uint8_t)type_of(c, side), .swizzle = 128};
-    if (load->n_args < 2 || load->n_args > MD_KN_MAP_AXES || !md_fx_is_index(load->arg[load->n_args - 1], inner))
-        return false;
-    m->axes[0] = (uint8_t)(load->n_args - 1);
-    m->n_axes = 2;
-    for (int32_t a = load->n_args - 2; a >= 0; a--) {
-        if (key < 0 && md_fx_is_index(load->arg[a], c->axis)) {
-            key = a;
-            continue;
-        }
-        if (!print_coordinate(coordinates, c, load->arg[a]))
-            return false;
-        m->axes[m->n_axes++] = (uint8_t)a;
-    }
-    m->axes[1] = (uint8_t)key;
-    for (int32_t i = 0; i < m->n_axes; i++)
-        m->axes_box[i] = 1;
-    return key >= 0;
 }
 
 /* ---- Text */
@@ -302,26 +241,30 @@ md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, c
     return status;
 }
 
-void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, bool is_scores)
+void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, md_fa_wgmma how)
 {
     const int32_t n = columns / 2;
+    const bool is_shared = how != MD_FA_WGMMA_VALUES, is_first = how & MD_FA_WGMMA_FIRST;
     md_strbuf_printf(out, "static __device__ __forceinline__ void %s(float (&d)[%" PRId32 "], ", name, n);
-    md_strbuf_add(out, is_scores ? "unsigned long long a, unsigned long long b, int keep)\n{\nasm volatile(\"{\\n.reg "
-                                   ".pred p;\\nsetp.ne.b32 p, "
-                                 : "const unsigned *a, unsigned long long b)\n{\nasm volatile(\"");
-    if (is_scores)
+    md_strbuf_printf(out, "%s, unsigned long long b%s)\n{\nasm volatile(\"%s",
+                     is_shared ? "unsigned long long a" : "const unsigned *a",
+                     is_shared && !is_first ? ", int keep" : "",
+                     is_shared ? "{\\n.reg .pred p;\\nsetp.ne.b32 p, " : "");
+    if (is_shared)
         md_strbuf_printf(out, "%%%" PRId32 ", 0;\\n", n + 2);
     md_strbuf_printf(out, "wgmma.mma_async.sync.aligned.m64n%" PRId32 "k16.f32.%s.%s {", columns, type, type);
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    if (is_scores)
-        md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", p, 1, 1, 0, 0;\\n}\"\n: ", n, n + 1);
+    if (is_shared)
+        md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", p, 1, 1, %s;\\n}\"\n: ", n, n + 1,
+                         how & MD_FA_WGMMA_ACROSS ? "1, 1" : "0, 0");
     else
         md_strbuf_printf(
             out, "}, {%%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 "}, %%%" PRId32 ", 1, 1, 1, 1;\"\n: ", n,
             n + 1, n + 2, n + 3, n + 4);
     for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
-    md_strbuf_add(out, is_scores ? "\n: \"l\"(a), \"l\"(b), \"r\"(keep));\n}\n"
-                                 : "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
+        md_strbuf_printf(out, "%s\"%sf\"(d[%" PRId32 "])", i ? ", " : "", is_first ? "=" : "+", i);
+    md_strbuf_add(out, !is_shared ? "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n"
+                       : is_first ? "\n: \"l\"(a), \"l\"(b), \"r\"(0));\n}\n"
+                                  : "\n: \"l\"(a), \"l\"(b), \"r\"(keep));\n}\n");
 }

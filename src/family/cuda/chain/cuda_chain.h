@@ -31,6 +31,8 @@ md_fa_class md_fa_cuda_chain_class(const char *group, int32_t split);
 bool md_fa_cuda_chain_folds(const md_cg_chain *chain);
 /** 16-bit elements that a weight is split into for the tensor cores: 1 if it is rounded to their type, else 2. */
 int32_t md_fa_cuda_chain_halves(const md_cg_chain *chain);
+/** The index of depth, or of the values' columns. */
+int32_t md_fa_cuda_chain_inner(const md_cg_chain *chain, md_st_side side);
 /** The type of queries, keys, values and weights. */
 md_dtype md_fa_cuda_chain_type(const md_cg_chain *chain);
 /** Operands, and a result of 16 bits, have vectors of 16 bytes along depth and columns, which have these lengths. All
@@ -57,6 +59,15 @@ md_kn_geometry md_fa_cuda_chain_grid(int64_t splits, int64_t items, int32_t thre
  * as coordinates: one subscript an axis from the third on. False where the copy engine cannot read it like that. */
 bool md_fa_cuda_chain_map(md_kn_map *map, md_strbuf *coordinates, const md_cg_chain *chain, md_st_side side);
 
+/** The same of an operand of pairs; of one of rows, lines are those of the last row index. */
+bool md_fa_cuda_pairs_map(md_kn_map *map, md_strbuf *coordinates, const md_cg_chain *pairs, int32_t operand);
+/** Prints md_copy_<name>(to, p, b, element, key, bar), which copies a box by map `number` of the launch. */
+void md_fa_cuda_chain_print_copy(md_strbuf *out, const char *name, int32_t number, const md_kn_map *map,
+                                 const md_strbuf *coordinates);
+/** The same of rows: md_copy_<name>(to, p, r, element, bar). */
+void md_fa_cuda_pairs_print_copy(md_strbuf *out, const char *name, int32_t number, const md_kn_map *map,
+                                 const md_strbuf *coordinates, const md_cg_chain *pairs);
+
 /** True if keys and values have such maps. */
 bool md_fa_cuda_chain_is_mapped(const md_cg_chain *chain);
 
@@ -68,9 +79,16 @@ typedef struct md_fa_cuda_chain_text {
     const md_strbuf *functions; /* which the template wants besides; NULL: none */
 } md_fa_cuda_chain_text;
 
-/** Prints a function of a wgmma instruction with this many columns: of scores, both operands from shared memory by
- * lines; else of values, the left one in registers, the right one across its lines. */
-void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, bool is_scores);
+/* Operands of a wgmma instruction: both from shared memory, by lines; the same, across their lines; the left one in
+ * registers, the right one across its lines. FIRST besides: what the results held before does not matter. */
+typedef enum md_fa_wgmma {
+    MD_FA_WGMMA_SCORES = 0,
+    MD_FA_WGMMA_ACROSS = 1,
+    MD_FA_WGMMA_VALUES = 2,
+    MD_FA_WGMMA_FIRST = 4
+} md_fa_wgmma;
+/** Prints a function of one such instruction with this many columns. */
+void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, md_fa_wgmma how);
 /** Prints a launch. Its parameters are the maps, the stage's, the workspace and the stream's counters. `defines` is
  * freed here. */
 md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_chain_text *text,

@@ -109,10 +109,10 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     const md_fa_define define[] = {{"DEPTH", s.depth},   {"WIDTH", s.width}, {"BLOCK", s.block},
                                    {"STAGES", s.stages}, {"LOW", LOW},       {"HIGH", HIGH}};
     md_fa_print_defines(&defines, define, MD_COUNT(define));
-    md_fa_cuda_print_wgmma(&defines, "md_multiply", type, s.block, true);
-    md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.depth, false);
+    md_fa_cuda_print_wgmma(&defines, "md_multiply", type, s.block, MD_FA_WGMMA_SCORES);
+    md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.depth, MD_FA_WGMMA_VALUES);
     if (s.width != s.depth)
-        md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.width, false);
+        md_fa_cuda_print_wgmma(&defines, "md_accumulate", type, s.width, MD_FA_WGMMA_VALUES);
     return md_fa_cuda_pairs_emit(out, target, "cuda/pairs_wgmma.cu", &defines);
 }
 
