@@ -236,8 +236,7 @@ static void check_size(gate *g, const md_fx_formula *formula, const int64_t leng
     md_fa_each_all(&g->target, g->family, size, compile_config, g);
 }
 
-/* At the first few lengths of keys and values and all numbers of rows, or at one pair of lengths and as many numbers of
- * rows as it takes to find a config. */
+/* At the first few lengths of keys and values and all numbers of rows, or at as many as it takes to find a config. */
 static void check_family(gate *g, const md_fx_formula *formula)
 {
     enum { FULL = 5 };
@@ -254,8 +253,9 @@ static void check_family(gate *g, const md_fx_formula *formula)
         if (!g->length || i % FULL == 0)
             check_size(g, formula, length[g->length ? (size_t)atoi(g->length) % MD_COUNT(length) : i % FULL],
                        rows[i / FULL]);
-    for (size_t k = 0; !g->is_full && k < MD_COUNT(rows) && g->n == before; k++)
-        check_size(g, formula, length[some_length], rows[(some_rows + k) % MD_COUNT(rows)]);
+    for (size_t k = 0; !g->is_full && k < MD_COUNT(length) * MD_COUNT(rows) && g->n == before; k++)
+        check_size(g, formula, length[(some_length + k / MD_COUNT(rows)) % MD_COUNT(length)],
+                   rows[(some_rows + k) % MD_COUNT(rows)]);
 }
 
 static void check_formula(gate *g, const char *text, const char *only)
