@@ -131,6 +131,13 @@ MD_API md_status md_op_source(md_op *op, int32_t stage, const char *variant, md_
 /** Floating-point operations, and bytes touched once, of a call at these sizes. Of the formula, not of a kernel. */
 MD_API md_status md_op_work(double *flops, double *bytes, md_op *op, const char *sizes);
 
+/** Says that the memory of a constant operand (md_op_options.constant) was written, or that it was freed and may become
+ * another tensor: what was packed from `data` (NULL: from any address) is made anew by the next call that reads it,
+ * which waits for that. Order it behind the writes as calls are ordered. A captured graph reads what was packed before
+ * until such a call has run. `name` NULL: all constants. Thread-safe.
+ * @return MD_INVALID_ARGUMENT if `name` is none of them. */
+MD_API md_status md_op_operand_changed(md_op *op, const char *name, const void *data);
+
 /* ---- Calls */
 
 /** Runs the op with the variant that suits the arguments' shape. On the host device the work is done when it returns;

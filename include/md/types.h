@@ -261,6 +261,9 @@ typedef struct md_context_options {
     /** Nonzero: the pick of a shape that was met changes at md_agree alone. What MD_SELECT_MEASURE, MD_SELECT_HYBRID
      * and idle_tune find between is recorded: until then the model's picks serve. 0: MD_AGREE, else not. */
     int32_t agrees;
+    /** Bytes that packed operands may take (md_op_options.constant). Beyond them a call packs for itself. 0: a quarter
+     * of the device's memory. */
+    int64_t packed_bytes;
 } md_context_options;
 
 /** A tunable of a custom kernel: a macro of that name in its source, a name in its rules, and "<name><value>" in the
@@ -345,6 +348,10 @@ typedef struct md_op_options {
      * Negative: never. 0: as MD_IDLE_TUNE says. Where that is not set, and `select` and `numeric` are the default, only
      * kernels of at most 30 us are timed, and the pick of a shape changes once at most, to one of equal bits. */
     int32_t idle_tune;
+    /** Names of inputs, separated by commas, whose memory does not change from call to call, as weights: "W". Kernels
+     * may then read them in a layout of their own, which the first call with an address makes and waits for, and which
+     * lives as long as the op. md_op_operand_changed says that the memory has changed. NULL: none. */
+    const char *constant;
 } md_op_options;
 
 /** What an op expects as argument number i. Texts belong to the op. */

@@ -36,6 +36,9 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     if (o->threads < 0)
         return md_fail(MD_INVALID_ARGUMENT, "option threads: %d; 0 (the default) to 1024 are possible",
                        (int)o->threads);
+    if (o->packed_bytes < 0)
+        return md_fail(MD_INVALID_ARGUMENT, "option packed_bytes: %lld; 0 (the default) or more are possible",
+                       (long long)o->packed_bytes);
     if (o->max_shapes < 0)
         return md_fail(MD_INVALID_ARGUMENT, "option max_shapes: %lld; 0 (the default) or more are possible",
                        (long long)o->max_shapes);
@@ -134,6 +137,7 @@ static void set_memory(md_context *c, const md_context_options *o)
     c->runtime.alloc = o->alloc;
     c->runtime.free = o->free;
     c->runtime.alloc_user = o->alloc_user;
+    c->runtime.most_packed_bytes = o->packed_bytes;
     if (md_ds_is_async(&c->runtime))
         c->dev->memory = (md_dev_memory){o->device_alloc, o->device_free, o->device_alloc_user};
     else if (o->alloc)

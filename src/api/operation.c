@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/create.h"
+#include "dispatch/packed_operand.h"
 #include "expr/catalogue.h"
 #include "expr/diag.h"
 
@@ -139,6 +140,7 @@ md_ds_compile_options md_api_compile_options(const md_context *c, const md_op_op
                                    .hints = o->hints ? o->hints : c->hints,
                                    .hints_source = o->hints ? "option hints" : c->hints_source,
                                    .weights = o->weights,
+                                   .constant = o->constant,
                                    .policy = policy_of(c, o),
                                    .custom = o->custom,
                                    .n_custom = o->n_custom};
@@ -246,6 +248,24 @@ md_status md_op_tensor(md_tensor *out, md_op *op, int32_t i, const char *sizes)
     *out = info.is_size ? md_tensor_make(NULL, MD_I64, 1, &bound.binding.size[f->scalar[id].dim])
                         : bound.binding.tensor[id];
     out->data = NULL;
+    return MD_OK;
+}
+
+md_status md_op_operand_changed(md_op *op, const char *name, const void *data)
+{
+    uint32_t tensors = 0;
+    if (!op)
+        return md_fail(MD_INVALID_ARGUMENT, "op is NULL");
+    const md_fx_formula *f = op->ds->formula;
+    for (int32_t i = 0; i < f->n_args; i++)
+        if (!f->args[i].is_scalar && (!name || !strcmp(f->tensor[f->args[i].id].name, name)))
+            tensors |= UINT32_C(1) << f->args[i].id;
+    if (!tensors)
+        return md_fail(MD_INVALID_ARGUMENT, "op %s has no tensor '%s'", op->ds->name, name);
+    if (name && !(tensors & op->ds->policy.constants))
+        return md_fail(MD_INVALID_ARGUMENT, "op %s: '%s' is not one of its constants (option constant)", op->ds->name,
+                       name);
+    md_ds_packed_change(op->ds, tensors, data);
     return MD_OK;
 }
 

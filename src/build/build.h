@@ -51,6 +51,7 @@ typedef struct md_bd_variant {
         attached[MD_KN_MAX_LAUNCHES]; /* malloc'ed data that callers keep with a launch; freed with the variant */
     /* variants of one class give equal bits for equal values and sizes (family/numeric.h) */
     uint64_t numeric_class;
+    uint32_t packs; /* md_kn_source.packs */
     bool uses_counters; /* a launch needs the stream's counters (md_kn_call.counters) */
     md_bd *builder;
     char failure[256]; /* FAILED: why */
@@ -144,8 +145,13 @@ md_status md_bd_text_ask(md_bd_text **out, md_bd *builder, md_kn_launch_source *
 md_bd_state md_bd_text_state(const md_dev_kernel **kernel, const char **why, const md_bd_text *text);
 
 /** Launches a READY variant: packs parameters, runs the launches in order. call->workspace must hold
- * geometry->workspace_bytes. */
+ * geometry->workspace_bytes, less packed_bytes where call->packed has those. The launch that packs operands is left out
+ * where call->packed_by is its kernel, which is set here. */
 md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
                             md_kn_call *call);
+
+/** Only packs operands, into call->packed. `variant` is READY and packs. */
+md_status md_bd_variant_pack(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
+                             md_kn_call *call);
 
 #endif

@@ -71,6 +71,7 @@ md_status md_bd_made_copy_params(md_bd_variant *v, md_kn_source *source)
             v->uses_counters = v->uses_counters || v->param[i][k].kind == MD_KN_COUNTERS;
     }
     v->n_launches = source->n_launches;
+    v->packs = source->packs;
     return MD_OK;
 }
 
@@ -116,8 +117,13 @@ md_status md_bd_variant_digest(md_digest128 *out, const md_bd_variant *variant)
     return md_bd_digest_of(out, &variant->target, variant->family, &variant->config);
 }
 
-md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
-                            md_kn_call *call)
+/* Some launches of a variant: from `first` on, before `end`. */
+typedef struct range {
+    int32_t first, end;
+} range;
+
+static md_status run_launches(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
+                              md_kn_call *call, range of)
 {
     assert(atomic_load_explicit(&variant->state, memory_order_relaxed) == MD_BD_READY);
     md_dev *dev = variant->builder->dev;
@@ -125,7 +131,7 @@ md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries
     if (variant->uses_counters && !call->counters && dev->ops->counters)
         MD_TRY(dev->ops->counters(&call->counters, dev, stream));
     call->variant = variant->name;
-    for (int32_t i = 0; i < variant->n_launches; i++) {
+    for (int32_t i = of.first; i < of.end; i++) {
         const md_kn_geometry *g = &geometry->launch[i];
         if (g->blocks <= 0)
             continue;
@@ -136,4 +142,29 @@ md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries
             dev->ops->launch(dev, stream, variant->kernel[i], g, (md_dev_params){words, variant->n_params[i]}, call));
     }
     return MD_OK;
+}
+
+md_status md_bd_variant_pack(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
+                             md_kn_call *call)
+{
+    MD_TRY(run_launches(variant, geometry, stream, call, (range){0, 1}));
+    call->packed_by = variant->kernel[0];
+    return MD_OK;
+}
+
+md_status md_bd_variant_run(const md_bd_variant *variant, const md_kn_geometries *geometry, md_stream stream,
+                            md_kn_call *call)
+{
+    const range all = {0, variant->n_launches}, after_packing = {1, variant->n_launches};
+    if (!variant->packs)
+        return run_launches(variant, geometry, stream, call, all);
+    if (call->packed) {
+        if (call->packed_by != variant->kernel[0])
+            MD_TRY(md_bd_variant_pack(variant, geometry, stream, call));
+        return run_launches(variant, geometry, stream, call, after_packing);
+    }
+    call->packed = (char *)call->workspace + geometry->workspace_bytes - geometry->packed_bytes;
+    const md_status status = run_launches(variant, geometry, stream, call, all);
+    call->packed = NULL;
+    return status;
 }

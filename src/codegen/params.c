@@ -141,6 +141,7 @@ void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
         [MD_KN_REPORT] = {"void *", "report", 0},    [MD_KN_BLOCKS] = {"int64_t ", "blocks", 0},
         [MD_KN_STAGE] = {"const void *", "call", 0}, [MD_KN_COUNTERS] = {"void *", "counters", 1},
         [MD_KN_MAP] = {"md_tensor_map ", "map", 1},  [MD_KN_PAD] = {"int64_t ", "pad", 1},
+        [MD_KN_PACKED] = {"void *", "packed", 0},
     };
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < n; i++) {

@@ -54,6 +54,8 @@ static const char *why_apart(const md_ds_op *op, const md_ds_plan *plan, const m
         return "the reference evaluator serves";
     if (bound->copies.n > 0)
         return "an input is copied first";
+    if (plan->n_packing > 0)
+        return "an operand is packed once";
     for (int32_t s = 0; s < op->n_stages; s++) {
         if (plan->stage[s].is_idle)
             continue;

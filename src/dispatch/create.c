@@ -10,6 +10,7 @@
 #include "dispatch/call/index_sample.h"
 #include "dispatch/hybrid/hybrid.h"
 #include "dispatch/merged.h"
+#include "dispatch/packed_operand.h"
 #include "dispatch/pin.h"
 #include "dispatch/pool/fill.h"
 #include "dispatch/space/points.h"
@@ -124,6 +125,8 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     if (op->policy.select == MD_SELECT_HYBRID || wants_idle_tune(op))
         MD_TRY(md_ds_hybrid_create(&op->hybrid, op));
     op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
+    if (op->policy.constants)
+        MD_TRY(md_ds_packed_create(&op->packed));
     MD_TRY(md_ds_indices_create(&op->indices, op->formula, op->runtime->n_indices));
     op->entries = md_table_create();
     return op->entries ? MD_OK : md_fail_memory();
@@ -240,6 +243,7 @@ static void free_op(md_ds_op *o)
     md_ds_async_fill_finish(o);
     md_ds_hybrid_destroy(&o->hybrid);
     md_ds_indices_destroy(&o->indices);
+    md_ds_packed_destroy(&o->packed, o->runtime);
     md_ds_waiting_drop(o);
     md_ds_stored_destroy(&o->stored);
     for (int32_t s = 0; s < o->n_stages; s++)

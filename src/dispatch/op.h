@@ -17,6 +17,7 @@ struct md_ds_hybrid; /* hybrid/internal.h */
 struct md_ds_merged; /* merged.h */
 struct md_ds_stored; /* select/stored.h */
 struct md_ds_indices; /* call/index_sample.h */
+struct md_ds_packed_operands; /* packed_operand.h */
 struct md_ds_plan_cache; /* cache/plan_cache.h */
 struct md_ds_shape_entry; /* cache/shape_entry.h */
 struct md_ds_waiting; /* cache/table.h */
@@ -63,6 +64,7 @@ typedef struct md_ds_op {
     _Atomic uint64_t generation; /* grows whenever an entry of the plan cache is emptied */
     uint64_t serial; /* unique in the runtime; below 2^48 */
     _Atomic(struct md_ds_plan_cache *) plan_cache; /* made when a shape is met again; NULL until then */
+    struct md_ds_packed_operands *packed; /* NULL: no operand is constant */
     struct md_ds_merged *merged; /* serves calls with contiguous tensors; NULL: none */
     md_dev_report report; /* on devices whose calls return early; else its pointers are NULL */
     md_ds_arg_layout layout;

@@ -20,6 +20,7 @@ typedef struct md_ds_policy {
     int32_t max_variants; /* per stage; <= 0: the default */
     bool without_library;
     bool allows_tf32; /* GPUs may round the operands of f32 products to tf32 */
+    uint32_t constants; /* bits of the tensors that may be packed once (packed_operand.h) */
     bool has_default_hints; /* no one said where: GPU pools get variants for lopsided shapes, too (points.h) */
     double uncovered; /* octaves to the nearest hint; <= 0: MD_DS_UNCOVERED */
     double hybrid_share, hybrid_cap_ms; /* of GPU time, and in all, that trials may cost; <= 0: the defaults */

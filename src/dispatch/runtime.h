@@ -31,6 +31,8 @@ typedef struct md_ds_runtime {
     void *(*alloc)(void *user, size_t n_bytes, size_t alignment); /* NULL: the device's */
     void (*free)(void *user, void *p, size_t n_bytes);
     void *alloc_user;
+    _Atomic int64_t packed_bytes; /* of packed operands of all ops */
+    int64_t most_packed_bytes; /* that they may take; 0: a quarter of the device's memory */
     pthread_mutex_t lock_of_tuning; /* held while the workspace of the device's tuning stream is used */
     _Atomic bool is_warm; /* what timing needs of the device at first use is there (hybrid/hybrid.c) */
     _Atomic bool is_racing; /* a thread times variants between calls (hybrid/race.c): one at a time */

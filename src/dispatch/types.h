@@ -67,6 +67,9 @@ typedef struct md_ds_plan {
     _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */
     double model_us; /* of all stages */
     size_t workspace_bytes; /* temporaries and workspace, of which those that no stage needs together share memory */
+    /* of packed operands of the stage that has the most, behind the workspace: for calls whose operands are not packed */
+    size_t packed_bytes;
+    int32_t n_packing; /* stages that read packed operands */
     size_t unshared_bytes; /* the same if temporaries shared none */
     size_t temp_offset[MD_FX_MAX_TENSORS];
     md_ds_stage_choice stage[]; /* one per stage */
@@ -100,6 +103,9 @@ typedef struct md_ds_counters {
     _Atomic uint64_t switches; /* shapes that got another variant after a trial */
     _Atomic uint64_t demotions; /* variants that became slow */
     _Atomic uint64_t quarantined; /* variants whose results differ from those of most others */
+    /* packed operands (packed_operand.h): that there are, their bytes, how often they were made, and calls that packed
+     * for themselves, in a capture or since memory was short */
+    _Atomic uint64_t packed, packed_bytes, packings, unpacked;
     /* of shape entries that were freed; calls that were not timed count with the model's time */
     _Atomic uint64_t empty; /* calls without an element to compute */
     _Atomic uint64_t forgotten_calls, forgotten_ns, forgotten_timed;

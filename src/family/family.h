@@ -63,6 +63,7 @@ typedef struct md_fa_target {
     int32_t stage;
     const md_dev_facts *facts;
     bool allows_tf32; /* operands of f32 products may be rounded to tf32 */
+    uint32_t constants; /* bits of the tensors whose packed form may be made once (md_kn_source.packs) */
     const struct md_fa_customs *customs; /* a user's own kernels (family/custom.h); NULL: none */
     const char *op; /* its name, for people; NULL: none. Outlives the target */
     md_fa_memo *memo; /* of questions at one shape; NULL: none */

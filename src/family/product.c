@@ -46,6 +46,43 @@ void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const
     out->a_bytes = (double)out->batch * operand_bytes(out, MD_CG_A);
 }
 
+double md_fa_product_b_bytes(const md_fa_product *work)
+{
+    double bytes = 0;
+    for (int32_t o = MD_CG_B; o <= work->p.n_products; o++)
+        bytes += work->p.load[o] ? operand_bytes(work, o) : 0;
+    return bytes;
+}
+
+typedef struct constants {
+    const md_fa_target *target;
+    uint32_t tensors;
+} constants;
+
+static bool take_constant(void *user, const md_fx_node *node)
+{
+    constants *c = user;
+    if (node->kind == MD_FX_SCALAR || node->kind == MD_FX_CHECK)
+        return false;
+    if (node->kind == MD_FX_LOAD) {
+        const uint32_t bit = UINT32_C(1) << node->id;
+        c->tensors |= bit;
+        return c->target->constants & bit;
+    }
+    return true;
+}
+
+uint32_t md_fa_product_constants(const md_fa_target *target, const md_cg_product *product)
+{
+    const md_st_product *s = &md_fa_stage(target)->product;
+    constants c = {.target = target};
+    for (int32_t o = MD_CG_B; o <= product->n_products; o++)
+        if (product->is_grouped || md_fx_uses_any_index(product->operand[o], s->n_batch, s->batch) ||
+            !md_fx_visit(product->operand[o], take_constant, &c))
+            return 0;
+    return c.tensors;
+}
+
 double md_fa_product_cycles(const md_fa_target *target, double cycles)
 {
     return cycles * md_fa_host_ops_per_cycle(target->facts);
@@ -103,8 +140,8 @@ void md_fa_product_group_envelope(md_kn_envelope *out, const md_fa_target *targe
     md_st_each_group_axis(&md_fa_stage(target)->product, note_axis, out);
 }
 
-md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
-                                    const char *template_name, md_strbuf *defines)
+static md_status emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                             const char *template_name, md_strbuf *defines, bool is_packed)
 {
     md_strbuf expr = {0};
     out->code = MD_KN_TEXT;
@@ -114,10 +151,24 @@ md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target
         return md_fail(MD_UNSUPPORTED, "the stage has more tensors and sizes than a kernel takes parameters");
     out->param[n++] = (md_kn_param){.kind = MD_KN_BLOCKS};
     out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
+    if (is_packed)
+        out->param[n++] = (md_kn_param){.kind = MD_KN_PACKED};
     out->n_params = n;
     md_strbuf_printf(defines, "#define MD_VL %" PRId32 "\n", md_cg_width(target->facts));
     md_status status = md_cg_product_print(defines, &expr, product, out->param, n);
     return md_fa_end_launch(status, out, MD_DEV_HOST, template_name, defines, &expr);
+}
+
+md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                                    const char *template_name, md_strbuf *defines)
+{
+    return emit_launch(out, target, product, template_name, defines, false);
+}
+
+md_status md_fa_product_emit_packed(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                                    const char *template_name, md_strbuf *defines)
+{
+    return emit_launch(out, target, product, template_name, defines, true);
 }
 
 md_status md_fa_product_emit(md_kn_source *out, const md_fa_target *target, const md_cg_product *product,

@@ -22,8 +22,13 @@ static inline int64_t md_fa_product_line(const md_fa_product *sized, int32_t ope
                                                                         : sized->columns;
 }
 
+/** The tensors that the operands B are made of, as bits; 0 where one is not constant, or an operand has batches, scalars
+ * or indices that must be checked: then they cannot be packed once. */
+uint32_t md_fa_product_constants(const md_fa_target *target, const md_cg_product *product);
 void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,
                            const int64_t *size);
+/** Bytes of operands B that are loads, each read once. */
+double md_fa_product_b_bytes(const md_fa_product *work);
 /** The number of f32 operations that a thread of the host could do in so many cycles: the unit of
  * md_fa_features.ops. */
 double md_fa_product_cycles(const md_fa_target *target, double cycles);
@@ -42,6 +47,9 @@ typedef struct md_fa_product_spec {
 
 /** Prints one host launch of a product into a template. */
 md_status md_fa_product_emit_launch(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
+                                    const char *template_name, md_strbuf *defines);
+/** The same with packed operands: md_params has `packed`. */
+md_status md_fa_product_emit_packed(md_kn_launch_source *out, const md_fa_target *target, const md_cg_product *product,
                                     const char *template_name, md_strbuf *defines);
 /** Prints one host launch from a template. Its parameters are the stage's, the number of blocks and the workspace.
  * `defines` becomes md_config.h and is freed here. */

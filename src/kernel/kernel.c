@@ -19,6 +19,8 @@ static md_kn_word word_of(const md_kn_param *param, const md_kn_call *call)
         return call->scalar[param->a];
     case MD_KN_WORKSPACE:
         return (md_kn_word){.p = call->workspace ? (char *)call->workspace + param->b : NULL};
+    case MD_KN_PACKED:
+        return (md_kn_word){.p = call->packed};
     case MD_KN_COUNTERS:
         return (md_kn_word){.p =
                                 call->counters ? (char *)call->counters + (size_t)param->b * MD_KN_COUNTER_UNIT : NULL};

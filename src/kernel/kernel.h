@@ -37,7 +37,8 @@ typedef enum md_kn_param_kind {
     MD_KN_COUNTERS,
     /* word b of tensor map a of the launch; 16 in a row, at the head of the list; named map<a>. Filled by the device */
     MD_KN_MAP,
-    MD_KN_PAD /* nothing; named pad<a> */
+    MD_KN_PAD, /* nothing; named pad<a> */
+    MD_KN_PACKED /* pointer to the packed operands; named packed */
 } md_kn_param_kind;
 
 typedef struct md_kn_param {
@@ -98,6 +99,10 @@ typedef struct md_kn_call {
     void *data[MD_KN_MAX_TENSORS]; /* by formula tensor; stored temps included */
     md_kn_word scalar[16];
     void *workspace; /* 64-byte aligned; of the launch sequence */
+    /* memory for the packed operands, and the kernel that has packed them there, NULL: none has yet. `packed` NULL:
+     * they are packed into the end of the workspace at each run */
+    void *packed;
+    const void *packed_by;
     void *counters; /* MD_KN_COUNTER_BYTES of the stream; NULL where no launch asks for them */
     md_kn_report *report;
     int64_t blocks;
@@ -137,6 +142,9 @@ typedef struct md_kn_launch_source {
 
 typedef struct md_kn_source {
     int32_t n_launches;
+    /* bits of the tensors that the first launch packs, from which nothing else reads then; it is left out where their
+     * packed form is there. 0: no launch packs */
+    uint32_t packs;
     md_kn_launch_source launch[MD_KN_MAX_LAUNCHES];
 } md_kn_source;
 void md_kn_source_finish(md_kn_source *source);
@@ -157,6 +165,7 @@ typedef struct md_kn_geometry {
 typedef struct md_kn_geometries {
     md_kn_geometry launch[MD_KN_MAX_LAUNCHES];
     int64_t workspace_bytes; /* shared by the launches */
+    int64_t packed_bytes; /* of these, at their end: what the first launch packs */
 } md_kn_geometries;
 
 /* ---- Envelope: where a variant is correct */

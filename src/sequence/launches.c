@@ -180,7 +180,7 @@ void md_sq_drop_memos(md_sq_shape *shape)
 static bool plan_launches(sources *s, const md_ds_call_args *call, const md_ds_bound *bound)
 {
     md_sq_shape *shape = s->shape;
-    const md_ds_op *op = s->part->op;
+    md_ds_op *op = s->part->op;
     md_ds_word *words = s->launch_args.launch_plan;
     for (int32_t i = 0; i < shape->n_memos; i++) {
         const md_sq_memo *m = &shape->memo[i];

@@ -33,6 +33,10 @@ static const struct {
     {"quarantined", offsetof(md_ds_counters, quarantined)},
     {"by_reference", offsetof(md_ds_counters, by_reference)},
     {"empty", offsetof(md_ds_counters, empty)},
+    {"packed", offsetof(md_ds_counters, packed)},
+    {"packed_bytes", offsetof(md_ds_counters, packed_bytes)},
+    {"packings", offsetof(md_ds_counters, packings)},
+    {"unpacked", offsetof(md_ds_counters, unpacked)},
 };
 _Static_assert(N_SUMS + MD_COUNT(counter) <= MD_SS_MAX_COUNTS, "all counters have a place");
 

@@ -13,7 +13,7 @@ typedef struct md_ss_indices {
 } md_ss_indices;
 
 /* Counters of an op. */
-enum { MD_SS_MAX_COUNTS = 24 };
+enum { MD_SS_MAX_COUNTS = 28 };
 typedef struct md_ss_op {
     char name[64];
     char *formula, *hints; /* owned; hints as points */

@@ -3,13 +3,14 @@
 
 #include "base/status.h"
 #include "dispatch/bind/bind.h"
+#include "dispatch/packed_operand.h"
 
 #include <string.h>
 
 /* ---- Making */
 
 typedef struct writer {
-    const md_ds_op *op;
+    md_ds_op *op;
     md_ds_word *word;
     int32_t n;
 } writer;
@@ -53,6 +54,10 @@ static bool write_stage(writer *w, md_ds_launch_head *head, const md_ds_plan *pl
     if (s->is_idle)
         return true;
     md_ds_stage_launch launch = {plan, s->workspace_offset, w->op->stage[stage].variant[s->pick.variant], 0};
+    if (s->geometry.packed_bytes > 0) {
+        head->packing = md_ds_packing_of(w->op, launch.variant, call->shape);
+        launch.launch = 1;
+    }
     for (; launch.launch < launch.variant->n_launches; launch.launch++)
         if (!write_launch(w, head, &launch, &s->geometry.launch[launch.launch], call))
             return false;
@@ -89,12 +94,12 @@ static bool write_ranges(writer *w, const md_fx_binding *b)
     return true;
 }
 
-int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *args,
+int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], md_ds_op *op, const md_ds_call_args *args,
                                const md_ds_plan *plan, const md_ds_bound *bound)
 {
     writer w = {op, out, 0};
     md_kn_call call;
-    if (plan->by_reference || bound->copies.n > 0)
+    if (plan->by_reference || bound->copies.n > 0 || plan->n_packing > 1)
         return 0;
     memcpy(room(&w, (size_t)op->layout.n_key * 8), args->key, (size_t)op->layout.n_key * 8);
     md_ds_launch_head *head = write_ranges(&w, &bound->binding) ? room(&w, sizeof *head) : NULL;
@@ -105,15 +110,21 @@ int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md
     for (int32_t s = 0; s < op->n_stages; s++)
         if (!write_stage(&w, head, plan, s, &call))
             return 0;
+    if (plan->n_packing > 0 && !head->packing)
+        return 0;
     return w.n;
 }
 
 /* ---- Running */
 
 /* Compares outputs with all other tensors, by byte ranges and exact equality. */
-__attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_launch_args *launch_args)
+__attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, md_ds_launch_args *launch_args)
 {
     const md_ds_arg_layout *layout = &op->layout;
+    md_ds_launch_head *head = md_ds_launch_head_of(op, launch_args->launch_plan);
+    if (__builtin_expect(head->packing != NULL, 0) &&
+        !(head->packed = md_ds_packed_find_by_number(op, head->packing, launch_args->data)))
+        return false;
     const md_ds_word *data = launch_args->data, *span = launch_args->launch_plan + layout->n_key,
                      *alias = span + layout->n_tensors;
     const int32_t n = layout->n_tensors;

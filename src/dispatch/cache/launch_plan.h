@@ -16,14 +16,6 @@ enum { MD_DS_SAMPLE_EVERY = 256 };
  *   alias[n_outputs]     bits of the tensors that may be exactly the output
  *   head                 md_ds_launch_head
  *   per launch: md_ds_launch_record, then its md_dev_maps, then its literals */
-typedef struct md_ds_launch_head {
-    uint64_t memory_bytes; /* temporaries and workspace */
-    uint16_t n_launches;
-    uint16_t has_slow_samples; /* sampled calls take the slow path; else they are timed around the launch */
-    uint8_t needs_report, needs_counters; /* report: of synchronous devices */
-    uint16_t every; /* the sample rate: one call in so many is timed; a power of two, 0: none */
-} md_ds_launch_head;
-
 typedef struct md_ds_launch_record {
     const md_ds_param_map *param_map;
     md_kn_geometry geometry;
@@ -32,7 +24,7 @@ typedef struct md_ds_launch_record {
 /** Writes the launch plan of a bound call. Returns the number of words, or 0 if there can be none: library calls,
  * inputs that must be copied, too many parameters. That of a stand-in plan is for a caller who looks for a better plan
  * at each run. */
-int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], const md_ds_op *op, const md_ds_call_args *call,
+int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], md_ds_op *op, const md_ds_call_args *call,
                                const md_ds_plan *plan, const md_ds_bound *bound);
 static inline md_ds_launch_head *md_ds_launch_head_of(const md_ds_op *op, md_ds_word *launch_plan)
 {
@@ -46,8 +38,8 @@ static inline md_status md_ds_map_move(md_dev_map *map, md_dev *dev, const md_de
     map->address = address;
     return MD_OK;
 }
-/** True if tensors of the call overlap only as the launch plan allows. */
-bool md_ds_launch_plan_fits(const md_ds_op *op, const md_ds_launch_args *launch_args);
+/** True if tensors of the call overlap only as the launch plan allows, and its operands are packed, which are noted. */
+bool md_ds_launch_plan_fits(const md_ds_op *op, md_ds_launch_args *launch_args);
 /** Runs a launch plan with the data of a call, which is in `launch_args`. Tensor maps in it are moved, so `launch_args`
  * belongs to one thread. */
 md_status md_ds_launch_plan_run(md_ds_op *op, md_ds_launch_args *launch_args, md_stream stream);

@@ -63,6 +63,13 @@ static place fixed(md_ds_base base)
     return (place){.plus = MD_DS_BASE + (int32_t)base, .is_fixed = true, .is_possible = true};
 }
 
+/* The word of a launch plan that has the address of packed operands. */
+static int32_t packed_word(const md_ds_op *op)
+{
+    return op->layout.n_key + op->layout.n_tensors + op->layout.n_outputs +
+           (int32_t)(offsetof(md_ds_launch_head, packed) / sizeof(md_ds_word));
+}
+
 static place place_of(const md_ds_op *op, const md_kn_param *param)
 {
     int32_t at;
@@ -83,6 +90,8 @@ static place place_of(const md_ds_op *op, const md_kn_param *param)
         return plain(key_of_dim(op, param->a));
     case MD_KN_WORKSPACE:
         return fixed(MD_DS_MEMORY);
+    case MD_KN_PACKED:
+        return (place){.source = packed_word(op), .is_possible = true};
     case MD_KN_COUNTERS:
         return fixed(MD_DS_COUNTERS);
     case MD_KN_REPORT:
@@ -119,6 +128,7 @@ static md_ds_param_map *make(const md_ds_op *op, const md_bd_variant *v, int32_t
         if (p.is_fixed)
             relocation[map->n_relocations++] = (md_ds_relocation){(int16_t)i, (int16_t)p.plus};
         map->needs_counters |= param->kind == MD_KN_COUNTERS;
+        map->needs_packed |= param->kind == MD_KN_PACKED;
         map->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
     }
     map->n_maps = n_map_words / MD_KN_MAP_WORDS;

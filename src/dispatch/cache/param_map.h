@@ -21,6 +21,18 @@ enum {
 };
 typedef enum md_ds_base { MD_DS_NOTHING, MD_DS_MEMORY, MD_DS_COUNTERS, MD_DS_REPORT } md_ds_base;
 
+/* What a launch plan has of all its launches (launch_plan.h). */
+typedef struct md_ds_launch_head {
+    uint64_t memory_bytes; /* temporaries and workspace */
+    uint16_t n_launches;
+    uint16_t has_slow_samples; /* sampled calls take the slow path; else they are timed around the launch */
+    uint8_t needs_report, needs_counters; /* report: of synchronous devices */
+    uint16_t every; /* the sample rate: one call in so many is timed; a power of two, 0: none */
+    /* how the operands are packed, and where they are in the call at hand (md_ds_launch_plan_fits); NULL: none is */
+    const struct md_ds_packing *packing;
+    void *packed;
+} md_ds_launch_head;
+
 /* A parameter that is a literal of the launch plan plus another word. */
 typedef struct md_ds_relocation {
     int16_t word; /* number of the parameter */
@@ -36,7 +48,7 @@ typedef struct md_ds_param_map {
     const md_dev_kernel *kernel;
     const char *variant; /* the variant's name */
     int32_t n_params, n_maps, n_relocations;
-    bool needs_report, needs_counters;
+    bool needs_report, needs_counters, needs_packed;
     const md_ds_relocation *relocation; /* one per literal, in order */
     int16_t
         source[]; /* by parameter: number of its word; 0 for relocated ones. Not used for the words of tensor maps */

@@ -5,6 +5,7 @@
 #include "expr/merge_dims.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEFAULT_MAX_VARIANTS = 32 };
 
@@ -65,6 +66,33 @@ static void drop_chains(md_ds_compiled *c)
     }
 }
 
+static md_status set_constant(uint32_t *out, const md_fx_formula *f, const char *name, size_t n)
+{
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        const md_fx_tensor *x = &f->tensor[t];
+        if (x->role == MD_FX_TEMP || strlen(x->name) != n || strncmp(x->name, name, n))
+            continue;
+        if (x->role != MD_FX_INPUT)
+            return md_fail(MD_INVALID_ARGUMENT, "option constant: '%s' is written by the formula", x->name);
+        *out |= UINT32_C(1) << t;
+        return MD_OK;
+    }
+    return md_fail(MD_INVALID_ARGUMENT, "option constant: '%.*s' is no input of the formula", (int)n, name);
+}
+
+static md_status set_constants(uint32_t *out, const md_fx_formula *f, const char *names)
+{
+    static const char between[] = ", \t";
+    *out = 0;
+    for (const char *at = names ? names + strspn(names, between) : ""; *at;) {
+        const size_t n = strcspn(at, between);
+        MD_TRY(set_constant(out, f, at, n));
+        at += n;
+        at += strspn(at, between);
+    }
+    return MD_OK;
+}
+
 static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compile_options *o)
 {
     const md_fx_options fx = {.dtype = o->dtype, .sizes = o->sizes, .bounds = o->bounds};
@@ -81,7 +109,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
     MD_TRY(md_fa_customs_create(&c->customs, o->custom, o->n_custom, c->program, c->facts->kind));
     set_policy(&c->policy, o);
-    return MD_OK;
+    return set_constants(&c->policy.constants, c->formula, o->constant);
 }
 
 md_status md_ds_compile(md_ds_compiled **out, const md_dev_facts *facts, const char *formula,
@@ -125,5 +153,6 @@ md_fa_target md_ds_target_of(const md_ds_compiled *compiled, int32_t stage)
                           .stage = stage,
                           .facts = compiled->facts,
                           .allows_tf32 = compiled->policy.allows_tf32,
+                          .constants = compiled->policy.constants,
                           .customs = compiled->customs};
 }

@@ -12,8 +12,9 @@ typedef struct md_ds_compile_options {
     const char *sizes; /* static dims and ranges: "n=11008, b=1..8192"; may be NULL */
     md_bounds bounds;
     const char *hints, *hints_source, *weights; /* as for md_ds_space_make */
+    const char *constant; /* names of inputs that may be packed once, separated by commas; may be NULL */
     md_ds_policy
-        policy; /* `pin` and `has_default_hints` are ignored: the one is of a stage, the other follows from the hints */
+        policy; /* `pin`, `constants` and `has_default_hints` are ignored: of a stage, of the names, of the hints */
     const md_custom *custom;
     int32_t n_custom;
 } md_ds_compile_options;

@@ -7,6 +7,7 @@
 #include "tune/bench/data.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* SHARE: one part in so many of the free memory may be taken. */
 enum {
@@ -83,15 +84,25 @@ static void make_call(md_ds_idle_memory *m)
     md_tn_data_scalars(m->call.scalar, op->formula);
 }
 
+static int64_t round_up(int64_t n_bytes)
+{
+    return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape,
-                                 int64_t workspace_bytes)
+                                 const md_kn_geometries *most)
 {
     md_dev *dev = op->runtime->dev;
-    *out = (md_ds_idle_memory){.op = op, .stage = stage, .shape = *shape, .workspace_bytes = workspace_bytes};
+    *out = (md_ds_idle_memory){.op = op,
+                               .stage = stage,
+                               .shape = *shape,
+                               .workspace_bytes = round_up(most->workspace_bytes),
+                               .packed_bytes = round_up(most->packed_bytes)};
     MD_TRY(lay_out(out));
-    out->n_sets = md_tn_cold_sets(dev, (double)out->set_bytes, MOST_SETS);
+    out->n_sets = md_tn_cold_sets(dev, (double)out->set_bytes,
+                                  out->packed_bytes > 0 ? MD_DS_IDLE_PACKED_SETS : MOST_SETS);
     const int64_t limit = (dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes) / SHARE;
-    if (out->n_sets * out->set_bytes + workspace_bytes > limit && limit > 0)
+    if (out->n_sets * (out->set_bytes + out->packed_bytes) + out->workspace_bytes > limit && limit > 0)
         return md_fail(MD_OUT_OF_MEMORY, "too little memory is free to time in the background");
     make_call(out);
     return MD_OK;
@@ -153,11 +164,13 @@ md_status md_ds_idle_memory_get(md_ds_idle_memory *m)
 {
     void *p = NULL;
     const int64_t n_bytes = m->n_sets * m->set_bytes;
-    MD_TRY(get_memory(&p, m, n_bytes + m->workspace_bytes + ALIGNMENT));
+    MD_TRY(get_memory(&p, m, n_bytes + m->workspace_bytes + m->n_sets * m->packed_bytes + ALIGNMENT));
     char *memory = (char *)(((uintptr_t)p + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (memory == m->memory)
         return MD_OK;
     m->memory = memory;
+    memset(m->packed_by, 0, sizeof m->packed_by);
+    m->call.packed_by = NULL;
     return fill(m, n_bytes);
 }
 
@@ -169,6 +182,15 @@ void md_ds_idle_memory_finish(md_ds_idle_memory *m)
     m->own = m->memory = NULL;
 }
 
+/* The packed operands of the next set; who packed those of the last one is noted. */
+static void take_packed(md_ds_idle_memory *m)
+{
+    m->packed_by[m->last] = m->call.packed_by;
+    m->call.packed = (char *)m->call.workspace + m->workspace_bytes + m->next * m->packed_bytes;
+    m->call.packed_by = m->packed_by[m->next];
+    m->last = m->next;
+}
+
 md_kn_call *md_ds_idle_memory_next(void *memory)
 {
     md_ds_idle_memory *m = memory;
@@ -178,6 +200,8 @@ md_kn_call *md_ds_idle_memory_next(void *memory)
         m->call.data[s->tensor[i]] = set + m->at[s->tensor[i]];
     m->call.workspace = m->memory + m->n_sets * m->set_bytes;
     m->call.counters = NULL;
+    if (m->packed_bytes > 0)
+        take_packed(m);
     m->next = (m->next + 1) % m->n_sets;
     return &m->call;
 }

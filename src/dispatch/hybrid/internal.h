@@ -154,22 +154,25 @@ void md_ds_put_tail(struct md_ds_hybrid *hybrid, const md_ds_shape_entry *entry,
 
 /* ---- idle_memory.c */
 
+enum { MD_DS_IDLE_PACKED_SETS = 32 }; /* the most where variants pack operands */
+
 typedef struct md_ds_idle_memory {
     md_ds_op *op;
     int32_t stage;
     md_kn_shape shape;
     md_kn_call call; /* of the next run; points into this struct, which must not move */
     int64_t at[MD_KN_MAX_TENSORS]; /* offset of each tensor in a set, bytes */
-    int64_t set_bytes, workspace_bytes;
-    int32_t n_sets, next; /* set of the next run */
+    int64_t set_bytes, workspace_bytes, packed_bytes; /* packed operands of each set: behind the workspace */
+    const void *packed_by[MD_DS_IDLE_PACKED_SETS]; /* of each set, as in its call */
+    int32_t n_sets, next, last; /* sets of the next run, and of the last */
     char *memory; /* the sets, then the workspace; filled when the stream's workspace was here */
     void *own; /* on the host: the memory, as it was allocated */
 } md_ds_idle_memory;
 
-/** Lays out the sets for one stage. UNSUPPORTED where the stage has index tensors (made-up values could be wrong ones)
+/** Lays out the sets for one stage, for variants that want no more workspace and packed operands than `most`. UNSUPPORTED where the stage has index tensors (made-up values could be wrong ones)
  * or is larger than MD_DS_IDLE_BENCH_BYTES; OUT_OF_MEMORY where it needs more than 5% of what is free. */
 md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape,
-                                 int64_t workspace_bytes);
+                                 const md_kn_geometries *most);
 /** Gets the memory, which others may have moved since, and fills it. The runtime's lock of tuning is held, until the
  * runs are done. */
 md_status md_ds_idle_memory_get(md_ds_idle_memory *m);

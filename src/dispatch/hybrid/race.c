@@ -97,20 +97,21 @@ static md_tn_outcome sample(double *us, void *user, int32_t i, int32_t repeats, 
 
 /* ---- The race */
 
-static int64_t plan_racers(md_ds_idle_bench *bench, const md_ds_trial *trial)
+static md_kn_geometries plan_racers(md_ds_idle_bench *bench, const md_ds_trial *trial)
 {
-    int64_t workspace_bytes = 0;
+    md_kn_geometries most = {0};
     for (int32_t i = 0; i < trial->n_challengers; i++) {
         racer *rival = &bench->racer[i];
         rival->variant = trial->challenger[i].variant;
         rival->expected_us = trial->own_us * trial->challenger[i].expected;
         rival->geometry = trial->challenger[i].plan->stage[trial->stage].geometry;
-        workspace_bytes = MD_MAX(workspace_bytes, rival->geometry.workspace_bytes);
+        most.workspace_bytes = MD_MAX(most.workspace_bytes, rival->geometry.workspace_bytes);
+        most.packed_bytes = MD_MAX(most.packed_bytes, rival->geometry.packed_bytes);
         bench->competitor[i] = (md_tn_competitor){.is_in = rival->variant >= 0, /* a chain's parts are several stages */
                                                   .sample = rival->sample,
                                                   .room = SAMPLES};
     }
-    return workspace_bytes;
+    return most;
 }
 
 /* Among the trial's challengers, which are ready and agree. Errors as md_ds_idle_memory_plan. */
@@ -129,7 +130,8 @@ static md_status idle_bench_create(md_ds_idle_bench **out, struct md_ds_hybrid *
     bench->tournament = md_tn_tournament_make(MD_TN_FOR_BACKGROUND, &sampler, bench->competitor, trial->n_challengers);
     if (op->policy.races_cheaply)
         bench->tournament.policy.sample_us = fmin(bench->tournament.policy.sample_us, MD_DS_CHEAP_US);
-    md_status s = md_ds_idle_memory_plan(&bench->memory, op, trial->stage, &trial->shape, plan_racers(bench, trial));
+    const md_kn_geometries most = plan_racers(bench, trial);
+    md_status s = md_ds_idle_memory_plan(&bench->memory, op, trial->stage, &trial->shape, &most);
     if (s != MD_OK) {
         free(bench);
         return s;

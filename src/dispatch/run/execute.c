@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dispatch/bind/bind.h"
+#include "dispatch/packed_operand.h"
 #include "tune/bench/bench.h"
 
 enum { SAMPLE_FIRST = 3, SAMPLE_EVERY = 1024 };
@@ -17,8 +18,45 @@ typedef struct run {
     md_stream stream;
     md_ds_bound *bound;
     char *memory; /* temporaries and workspace, then copies of inputs; NULL where all are empty */
+    void *packed[MD_ST_MAX_STAGES]; /* operands of each stage; NULL: it packs at the end of the memory, or does not */
+    bool packs; /* some stage packs there */
     md_kn_call call;
 } run;
+
+/* Bytes of `memory`. */
+static size_t bytes_of(const run *r)
+{
+    return r->plan->workspace_bytes + r->bound->copies.n_bytes + (r->packs ? r->plan->packed_bytes : 0);
+}
+
+/* True if a constant operand is read from a copy, since an output overwrites it. */
+static bool copies_constants(const run *r)
+{
+    for (int32_t i = 0; i < r->bound->copies.n; i++)
+        if (r->op->policy.constants >> r->bound->copies.tensor[i] & 1)
+            return true;
+    return false;
+}
+
+/* Finds the packed operands of all stages, or makes them. */
+static md_status find_packed(run *r)
+{
+    md_kn_call call;
+    if (r->plan->n_packing == 0)
+        return MD_OK;
+    md_ds_fill_call(&call, r->op, r->bound);
+    for (int32_t s = 0; s < r->op->n_stages; s++) {
+        const md_ds_stage_choice *stage = &r->plan->stage[s];
+        if (stage->is_idle || stage->geometry.packed_bytes <= 0)
+            continue;
+        const md_bd_variant *v = r->op->stage[s].variant[stage->pick.variant];
+        call.stage = &r->op->program->stage[s];
+        if (!copies_constants(r))
+            MD_TRY(md_ds_packed_get(&r->packed[s], r->op, v, &stage->geometry, r->stream, &call));
+        r->packs |= !r->packed[s];
+    }
+    return MD_OK;
+}
 
 /* Copies are contiguous, at the end of the memory. */
 static md_status copy_inputs(run *r)
@@ -38,6 +76,14 @@ static md_status copy_inputs(run *r)
     return MD_OK;
 }
 
+/* Without packed operands the stage packs behind everything else. */
+static void set_packed(run *r, int32_t stage, const md_bd_variant *v)
+{
+    const bool has = r->packed[stage] != NULL;
+    r->call.packed = has ? r->packed[stage] : r->memory + r->plan->workspace_bytes + r->bound->copies.n_bytes;
+    r->call.packed_by = has ? v->kernel[0] : NULL;
+}
+
 static md_status run_stage(run *r, int32_t stage)
 {
     md_ds_op *op = r->op;
@@ -48,6 +94,8 @@ static md_status run_stage(run *r, int32_t stage)
     const md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
     r->call.workspace = r->memory ? r->memory + stage_plan->workspace_offset : NULL;
+    if (v->packs)
+        set_packed(r, stage, v);
     if (dev->ops->range_push)
         dev->ops->range_push(dev, v->name);
     md_status s = md_bd_variant_run(v, &stage_plan->geometry, r->stream, &r->call);
@@ -88,7 +136,7 @@ static md_status run_now(double *us, run *r)
     md_ds_runtime *runtime = r->op->runtime;
     md_kn_report report = {0};
     md_ds_block *block = NULL;
-    MD_TRY(md_ds_borrow(&block, runtime, r->plan->workspace_bytes + r->bound->copies.n_bytes));
+    MD_TRY(md_ds_borrow(&block, runtime, bytes_of(r)));
     r->memory = block ? block->p : NULL;
     md_status s = prepare(r);
     r->call.report = &report;
@@ -131,7 +179,7 @@ static md_status enqueue(run *r, size_t n_bytes)
 static md_status enqueue_in_order(void *user)
 {
     run *r = user;
-    size_t n_bytes = r->plan->workspace_bytes + r->bound->copies.n_bytes;
+    size_t n_bytes = bytes_of(r);
     pthread_mutex_t *lock = n_bytes ? md_ds_stream_lock(r->op->runtime, r->stream) : NULL;
     if (lock)
         pthread_mutex_lock(lock);
@@ -179,6 +227,7 @@ md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, const md
         atomic_fetch_add_explicit(&op->count.nearest, 1, memory_order_relaxed);
     if (us && md_ds_is_capturing(op->runtime, stream))
         return md_fail(MD_UNSUPPORTED, "op %s: nothing can be timed while the stream is captured", op->name);
+    MD_TRY(find_packed(&r));
     if (r.plan->by_reference)
         s = run_slowly(&spent, &r);
     else
@@ -192,8 +241,9 @@ md_status md_ds_run_in(md_ds_op *op, const md_ds_plan *plan, md_stream stream, m
 {
     run r = {.op = op, .plan = plan, .stream = stream, .bound = bound, .memory = memory};
     md_kn_report report = {0};
-    if (bound->copies.n > 0 || plan->by_reference)
-        return md_fail(MD_INTERNAL, "op %s: the plan needs copies of inputs or the reference", op->name);
+    if (bound->copies.n > 0 || plan->by_reference || plan->n_packing > 0)
+        return md_fail(MD_INTERNAL, "op %s: the plan needs copies of inputs, packed operands or the reference",
+                       op->name);
     MD_TRY(prepare(&r));
     if (!md_ds_is_async(op->runtime))
         r.call.report = &report;

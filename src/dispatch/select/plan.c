@@ -74,8 +74,9 @@ static md_status list_pieces(md_ds_piece *piece, int32_t *n_temps, size_t *sum, 
             return too_large(op);
     }
     for (int32_t s = 0; s < op->n_stages; s++) {
-        const int64_t n_bytes = plan->stage[s].geometry.workspace_bytes;
-        if (n_bytes < 0)
+        const int64_t packed_bytes = plan->stage[s].geometry.packed_bytes,
+                      n_bytes = plan->stage[s].geometry.workspace_bytes - packed_bytes;
+        if (n_bytes < 0 || packed_bytes < 0)
             return too_large(op);
         piece[*n_temps + s] = (md_ds_piece){s, s, md_ds_align((size_t)n_bytes), 0};
         most = MD_MAX(most, piece[*n_temps + s].n_bytes);
@@ -106,6 +107,8 @@ static md_status lay_out(md_ds_plan *plan, const md_ds_op *op, const int64_t *si
 md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_shape *shape)
 {
     plan->model_us = 0.0;
+    plan->packed_bytes = 0;
+    plan->n_packing = 0;
     for (int32_t s = 0; s < op->n_stages; s++) {
         if (plan->stage[s].is_idle) {
             plan->stage[s].geometry = (md_kn_geometries){0};
@@ -118,6 +121,9 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
         target.memo = &memo;
         plan->model_us += md_tn_predict_us(&target, v->family, &v->config, shape->size);
         md_fa_geometry_of(&plan->stage[s].geometry, v->family, &target, &v->config, shape);
+        plan->n_packing += plan->stage[s].geometry.packed_bytes > 0;
+        plan->packed_bytes =
+            MD_MAX(plan->packed_bytes, (size_t)MD_MAX(plan->stage[s].geometry.packed_bytes, 0));
     }
     return lay_out(plan, op, shape->size);
 }

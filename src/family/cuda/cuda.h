@@ -62,10 +62,15 @@ int32_t md_fa_cuda_width(const md_st_program *program, int32_t stage);
 
 /* ---- map_params.c */
 
+typedef struct md_fa_cuda_more_params {
+    int32_t counters; /* the unit at which they begin; 0: none */
+    bool packed; /* packed operands */
+} md_fa_cuda_more_params;
+
 /** The parameters of a launch that may read through tensor maps: the maps, which must be aligned to 64 bytes; those of
- * the stage; the workspace; `counters` counters, if any; and where there are maps, padding to a multiple of 64 bytes.
- * UNSUPPORTED if a kernel does not take so many. */
+ * the stage; the workspace; `more`; and where there are maps, padding to a multiple of 64 bytes. UNSUPPORTED if a
+ * kernel does not take so many. */
 md_status md_fa_cuda_map_params(md_kn_launch_source *out, const md_fa_target *target, int32_t n_maps,
-                                const md_kn_map *map, int32_t counters);
+                                const md_kn_map *map, md_fa_cuda_more_params more);
 
 #endif

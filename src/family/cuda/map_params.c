@@ -5,11 +5,12 @@
 
 #include <string.h>
 
-enum { MOST_OTHERS = 9 }; /* workspace and padding */
+enum { MOST_OTHERS = 10 }; /* workspace and padding */
 
 md_status md_fa_cuda_map_params(md_kn_launch_source *out, const md_fa_target *target, int32_t n_maps,
-                                const md_kn_map *map, int32_t counters)
+                                const md_kn_map *map, md_fa_cuda_more_params more)
 {
+    const int32_t counters = more.counters;
     const int32_t words = n_maps * MD_KN_MAP_WORDS;
     md_kn_param list[MD_KN_MAX_PARAMS];
     int32_t n = md_cg_params(list, target->program, target->stage);
@@ -23,6 +24,8 @@ md_status md_fa_cuda_map_params(md_kn_launch_source *out, const md_fa_target *ta
     out->param[n++] = (md_kn_param){.kind = MD_KN_WORKSPACE};
     if (counters > 0)
         out->param[n++] = (md_kn_param){.kind = MD_KN_COUNTERS, .b = (uint8_t)counters};
+    if (more.packed)
+        out->param[n++] = (md_kn_param){.kind = MD_KN_PACKED};
     for (int32_t i = 0; n_maps > 0 && n % 8 != 0; i++)
         out->param[n++] = (md_kn_param){.kind = MD_KN_PAD, .a = (uint8_t)i};
     out->n_params = n;

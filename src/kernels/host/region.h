@@ -9,6 +9,7 @@
  *   MD_DEPTH           of a block of K
  *   MD_GROUP           strips of B packed at a time: enough for long reads, few enough for the private cache
  *   MD_NEAR            accumulators that packed A may take for the whole K; 0: B is stored along the columns
+ *   MD_PACKED_ONCE          defined: B lies packed in memory (gemm_pack.c)
  * md_expr.h: see source.h, and md_points_batch rows columns depth (p) sizes
  *   md_epilogue(p, batch, row, column, c0, c1, n)   stores n <= MD_VL columns from accumulators c0[], c1[]
  *   md_epilogue_room(p, column)                     columns before an index wraps: n must not exceed it */
@@ -108,13 +109,25 @@ static void md_strip(const md_params *p, const md_region *g, const md_acc *a, co
     }
 }
 
-/* A group of strips of B in one block of K: packed, then used. */
+#ifdef MD_PACKED_ONCE
+/* Packed B has strip after strip, each of the whole K (gemm_pack.c). */
+#define MD_STRIPS_OF(p, g, column, k0, depth)                                                                          \
+    ((const md_acc *)(p)->packed + ((column) / MD_STRIP * (g)->depth + (k0)) * MD_PITCH)
+#define MD_STRIP_DEPTH(g, depth) (g)->depth
+#else
+#define MD_STRIPS_OF(p, g, column, k0, depth) (g)->b
+#define MD_STRIP_DEPTH(g, depth) (depth)
+#endif
+
+/* A group of strips of B in one block of K: packed where they are not yet, then used. */
 static void md_group(const md_params *p, const md_region *g, const md_acc *a, int64_t column, int64_t k0, int64_t depth)
 {
     int64_t end = md_least(column + MD_GROUP * MD_STRIP, g->column_end);
-    const md_acc *b = g->b;
+    const md_acc *b = MD_STRIPS_OF(p, g, column, k0, depth);
+#ifndef MD_PACKED_ONCE
     md_pack_b(p, g->b, g->batch, column, end, k0, depth);
-    for (; column < end; column += MD_STRIP, b += MD_PITCH * depth)
+#endif
+    for (; column < end; column += MD_STRIP, b += MD_PITCH * MD_STRIP_DEPTH(g, depth))
         md_strip(p, g, a, b, column, k0, depth);
 }
 

@@ -46,6 +46,11 @@ def _sizes_text(sizes):
                      for name, size in sizes.items())
 
 
+def _names_text(names):
+    """("W", "V") -> "W, V". Text stays."""
+    return names if names is None or isinstance(names, str) else ", ".join(names)
+
+
 def _points(sizes):
     """{"b": [1, 8], "n": 64} -> "b=1, n=64; b=8, n=64": every combination."""
     points = [""]
@@ -81,7 +86,8 @@ class Op(_core.Op):
             bounds=_number(_BOUNDS, "bounds", options.get("bounds", "report")),
             tune=_number(_TUNE, "tune", options.get("tune")), tune_budget_ms=options.get("tune_budget_ms", 0.0),
             max_variants=options.get("max_variants", 0), uncovered=options.get("uncovered", 0.0),
-            async_=options.get("async_", False), tf32=options.get("tf32", False))
+            async_=options.get("async_", False), tf32=options.get("tf32", False),
+            constant=_names_text(options.get("constant")))
         self._text = catalogue()[formula][0] if formula in catalogue() else formula
         self._options = options
         self._given = formula
@@ -162,12 +168,15 @@ def _make(kind, formula, options):
 
 def op(formula, *, name=None, static=None, hints=None, weights=None, select=None, numeric=None, pin=None,
        bounds="report", tune=None, tune_budget_ms=0.0, max_variants=0, uncovered=0.0, async_=False, tf32=False,
-       grad=None):
+       constant=None, grad=None):
     """Reads a formula, or the name of a named op (``md.ops`` has them all), and gives an Op. Compiles nothing yet.
 
     - ``static``: sizes that are fixed, and ranges: ``{"n": 4096, "b": (1, 8192)}``
     - ``hints``: sizes to make kernels at: ``"1,64,4096"`` or ``"b=1,64 n=64"``
     - ``select``: "model", "distance", "measure" or "hybrid"; ``numeric``: "fast", "deterministic", "batch_invariant"
+    - ``constant``: names of inputs whose memory does not change, as weights: ``"W"`` or ``("W", "V")``. Kernels may read
+      them in a layout of their own, which the first call makes. The op holds these arrays. ``op.changed("W")`` says that
+      one was written, and lets go of it; that PyTorch has written one the next call sees, and warns
     - ``grad``: PyTorch's gradients as formulas, ``{"X": "dX[b,k] = sum[n](dY[b,n]*W[n,k])"}``. They may read the op's
       inputs, its outputs, and ``d`` with an output's name; each has the axes of its input. They are first derivatives:
       what differentiates them again, torch.vmap and jvp raise Unsupported. Import torch first: torch.compile then traces
@@ -183,7 +192,8 @@ def op(formula, *, name=None, static=None, hints=None, weights=None, select=None
     """
     given = {"name": name, "static": static, "hints": hints, "weights": weights, "select": select, "numeric": numeric,
              "pin": pin, "bounds": bounds, "tune": tune, "tune_budget_ms": tune_budget_ms,
-             "max_variants": max_variants, "uncovered": uncovered, "async_": async_, "tf32": tf32}
+             "max_variants": max_variants, "uncovered": uncovered, "async_": async_, "tf32": tf32,
+             "constant": constant}
     defaults = {"bounds": "report", "tune_budget_ms": 0.0, "max_variants": 0, "uncovered": 0.0, "async_": False,
                 "tf32": False}
     given = {key: value for key, value in given.items() if value != defaults.get(key)}

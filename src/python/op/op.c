@@ -42,19 +42,20 @@ static int set_up(md_py_op *self, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = {"formula",   "name",    "sizes",  "hints", "weights",        "pin",
                                         "select",    "numeric", "bounds", "tune",  "tune_budget_ms", "max_variants",
-                                        "uncovered", "async_",  "tf32",   NULL};
+                                        "uncovered", "async_",  "tf32",   "constant", NULL};
     const char *formula, *text[MD_PY_TEXTS] = {NULL};
     int select = 0, numeric = 0, bounds = 0, tune = 0, max_variants = 0, async = 0, tf32 = 0;
     md_op_options *const o = &self->options;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zzzzziiiididpp", (char **)names, &formula, &text[0], &text[1],
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zzzzziiiididppz", (char **)names, &formula, &text[0], &text[1],
                                      &text[2], &text[3], &text[4], &select, &numeric, &bounds, &tune,
-                                     &o->tune_budget_ms, &max_variants, &o->uncovered, &async, &tf32))
+                                     &o->tune_budget_ms, &max_variants, &o->uncovered, &async, &tf32, &text[5]))
         return -1;
     o->name = copy_text(self, 0, text[0]);
     o->sizes = copy_text(self, 1, text[1]);
     o->hints = copy_text(self, 2, text[2]);
     o->weights = copy_text(self, 3, text[3]);
     o->pin = copy_text(self, 4, text[4]);
+    o->constant = copy_text(self, 5, text[5]);
     o->select = (md_select)select;
     o->numeric = (md_numeric)numeric;
     o->bounds = (md_bounds)bounds;
@@ -88,6 +89,7 @@ static void op_free(PyObject *object)
         free(self->variant[i]);
     }
     free(self->variant);
+    md_py_constants_free(self);
     md_formula_destroy(&self->formula);
     for (int i = 0; i < MD_PY_TEXTS; i++)
         free(self->text[i]);
@@ -126,7 +128,7 @@ static int run(md_py_call *call, md_py_op *self, PyObject **made, PyObject *stre
     if (md_py_call_begin(call, self) < 0)
         return -1;
     const md_py_variant *v = md_py_variant_of(self, call->dtype, call->device);
-    if (!v || (made && md_py_make_outputs(call, self, v, made) < 0) ||
+    if (!v || (self->options.constant && md_py_constants_check(self, call) < 0) || (made && md_py_make_outputs(call, self, v, made) < 0) ||
         (sizes && take_sizes(call, self, v, sizes) < 0) || md_py_stream_of(&on, call->first, stream) < 0)
         return -1;
     Py_BEGIN_ALLOW_THREADS status = md_call(v->op, on, call->arg, call->n);
@@ -325,6 +327,8 @@ static PyMethodDef methods[] = {
     {"_variants", md_py_op_variants, METH_VARARGS, NULL},
     {"_prepare", md_py_op_prepare, METH_VARARGS, NULL},
     {"_freeze", md_py_op_freeze, METH_VARARGS, NULL},
+    {"changed", md_py_op_changed, METH_VARARGS,
+     "changed(name=None): the memory of a constant was written, or of all: the next call packs it anew."},
     {"wait", md_py_op_wait, METH_NOARGS, "wait(): waits until every variant of the op is built."},
     {NULL, NULL, 0, NULL},
 };

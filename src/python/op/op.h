@@ -4,7 +4,7 @@
 
 #include "python/state.h"
 
-enum { MD_PY_ARGS = 32, MD_PY_SIZES = 16, MD_PY_TEXTS = 5 };
+enum { MD_PY_ARGS = 32, MD_PY_SIZES = 16, MD_PY_TEXTS = 6 };
 
 /* The op of one set of dtypes on one device. Never changes; lives as long as its Op. */
 typedef struct md_py_variant {
@@ -24,7 +24,10 @@ typedef struct md_py_op {
     md_arg_info arg[MD_PY_ARGS]; /* texts are the formula's */
     int n_variants;
     md_py_variant **variant;
+    int32_t n_constants; /* arrays that were given as constants (option constant) */
+    struct md_py_constant *constant;
 } md_py_op;
+typedef struct md_py_constant md_py_constant;
 
 /* The arguments of one call, in the order of the formula. */
 typedef struct md_py_call {
@@ -53,6 +56,12 @@ const md_py_variant *md_py_variant_of(md_py_op *self, const md_dtype *dtype, md_
 int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v, PyObject **made);
 /** The stream that a user gave (NULL or None: PyTorch's current one of the device of `first`). -1 with an error. */
 int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given);
+
+/** Notes the call's constants. One that PyTorch has written since is told to the ops, with a warning. -1 with an
+ * error. */
+int md_py_constants_check(md_py_op *self, const md_py_call *call);
+void md_py_constants_free(md_py_op *self);
+PyObject *md_py_op_changed(PyObject *self, PyObject *args);
 
 PyObject *md_py_op_foreach(PyObject *self, PyObject *args); /* foreach.c */
 /* Methods and properties of Op that ask.c has. */

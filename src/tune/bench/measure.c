@@ -31,6 +31,7 @@ typedef struct measurement {
     md_tn_competitor *competitor;
     double *sample; /* of all competitors */
     int32_t n;
+    int64_t packed_bytes; /* of each set, behind its workspace: what variants pack once */
     uint64_t deadline_ns;
     int32_t hung; /* the variant that does not end; -1 */
 } measurement;
@@ -80,6 +81,7 @@ static int64_t plan(measurement *m, md_bd_variant *const *variants, const md_kn_
         state->variant = v;
         md_fa_geometry_of(&state->geometry, v->family, &v->target, &v->config, call->shape);
         workspace_bytes = MD_MAX(workspace_bytes, state->geometry.workspace_bytes);
+        m->packed_bytes = MD_MAX(m->packed_bytes, state->geometry.packed_bytes);
         m->competitor[i] = (md_tn_competitor){.is_in = true, .sample = m->sample + i * n_samples, .room = n_samples};
     }
     return workspace_bytes;
@@ -110,7 +112,9 @@ static md_status get_memory(measurement *m, int64_t set_bytes, int64_t *sweep_by
 static md_status make_sets(measurement *m, const md_fa_target *target, const md_kn_call *call, int64_t workspace_bytes)
 {
     const int64_t limit = md_tn_copies_limit(m->dev), align = MD_TN_COPIES_ALIGNMENT,
-                  set_bytes = md_tn_copies_bytes(target, call, (workspace_bytes + align - 1) / align * align);
+                  own_bytes = (workspace_bytes + align - 1) / align * align,
+                  set_bytes = md_tn_copies_bytes(target, call,
+                                                 own_bytes + (m->packed_bytes + align - 1) / align * align);
     if (set_bytes > limit)
         return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)limit);
     int64_t sweep_bytes = md_tn_sweep_bytes(m->dev);
@@ -121,8 +125,11 @@ static md_status make_sets(measurement *m, const md_fa_target *target, const md_
     MD_TRY(m->dev->ops->sync(m->dev, call->stream)); /* earlier work may still write what is to be copied */
     MD_TRY(get_memory(m, set_bytes, &sweep_bytes));
     char *at = (char *)(((uintptr_t)m->memory + (uintptr_t)align - 1) / (uintptr_t)align * (uintptr_t)align);
-    for (int32_t i = 0; i < m->n_sets; i++, at += set_bytes)
+    for (int32_t i = 0; i < m->n_sets; i++, at += set_bytes) {
         MD_TRY(md_tn_copies_make(&m->set[i], m->dev, target, call, at));
+        if (m->packed_bytes > 0)
+            m->set[i].call.packed = (char *)m->set[i].call.workspace + own_bytes;
+    }
     md_tn_sweep_make(&m->sweep, m->dev, sweep_bytes > 0 ? at : NULL);
     return MD_OK;
 }

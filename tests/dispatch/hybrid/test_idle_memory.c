@@ -27,7 +27,7 @@ static void sets_are_apart_and_in_turn(void **state)
     const md_kn_shape shape = shape_of(op, N);
     md_ds_idle_memory m;
     const char *first[2] = {NULL};
-    assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, WORK));
+    assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){.workspace_bytes = WORK}));
     assert_true(m.n_sets >= 1);
     assert_true(m.set_bytes >= 2 * N * 4);
     assert_ok(md_ds_idle_memory_get(&m));
@@ -59,7 +59,7 @@ static void inputs_are_made_up(void **state)
     md_ds_op *op = script_op(&later_world, "Y[n] = X[n]", NULL);
     const md_kn_shape shape = shape_of(op, N);
     md_ds_idle_memory m;
-    assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, 0));
+    assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}));
     assert_ok(md_ds_idle_memory_get(&m));
     assert_ok(later_device.base.ops->sync(&later_device.base, later_device.base.tuning));
     for (int32_t i = 0; i < m.n_sets; i++) {
@@ -93,7 +93,7 @@ static void alignment_is_the_shapes(void **state)
         md_ds_idle_memory m;
         shape.aligned = row[i].aligned;
         shape.aligned16 = row[i].aligned16;
-        assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, 0));
+        assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}));
         for (int32_t t = 0; t < 2; t++)
             assert_int_equal(m.at[t] % 64, row[i].offset);
         assert_int_equal(m.set_bytes % 64, 0);
@@ -108,19 +108,19 @@ static void what_is_not_timed(void **state)
     md_kn_shape shape = shape_of(op, 100);
     md_ds_idle_memory m;
     shape.stride[0][0] = shape.stride[1][0] = 0; /* one element, often */
-    assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, 0));
+    assert_ok(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}));
     shape.stride[0][0] = -1;
-    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, 0), MD_UNSUPPORTED, "wrong ones");
+    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}), MD_UNSUPPORTED, "wrong ones");
     shape.stride[0][0] = 1;
     shape.extent[0][0] = (int64_t)(MD_DS_IDLE_BENCH_BYTES / 4) + 1;
-    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, 0), MD_UNSUPPORTED, "too large");
+    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}), MD_UNSUPPORTED, "too large");
     shape.extent[0][0] = 100;
     later_device.base.facts.global_bytes = 1 << 30;
-    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, 1 << 30), MD_OUT_OF_MEMORY, "too little memory");
+    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){.workspace_bytes = 1 << 30}), MD_OUT_OF_MEMORY, "too little memory");
     later_finish(&op);
     op = script_op(&later_world, "Y:i32[n] = X:i32[n]", NULL);
     shape = (md_kn_shape){.size = {100}, .extent = {{100}, {100}}, .stride = {{1}, {1}}};
-    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, 0), MD_UNSUPPORTED, "wrong ones");
+    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}), MD_UNSUPPORTED, "wrong ones");
     later_finish(&op);
 }
 

@@ -72,6 +72,8 @@ static const option_row row[] = {
     {"numeric", "POLICY", "which bits are allowed: fast, deterministic or batch_invariant", OPS, WORD, AT(op.numeric),
      0, 0, numeric_words},
     {"tf32", NULL, "GPU products of f32 may round their operands to tf32", OPS, FLAG32, AT(op.tf32), 0, 0, NULL},
+    {"constant", "NAMES", "inputs that do not change, as weights: kernels may pack them once", OPS, TEXT,
+     AT(op.constant), 0, 0, NULL},
     {"pin", "VARIANT", "use this variant; \"stage:variant;...\" where there are several stages", OPS, TEXT, AT(op.pin),
      0, 0, NULL},
     {"no-library", NULL, "do not use CBLAS or cuBLASLt", OPS, FLAG32, AT(op.without_library), 0, 0, NULL},

@@ -229,7 +229,8 @@ md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, c
         launch->code = MD_KN_TEXT;
         snprintf(launch->entry, sizeof launch->entry, "md_kernel");
         print_types(defines, &chain);
-        status = md_fa_cuda_map_params(launch, target, text->n_maps, text->map, MD_FA_CHAIN_COUNTERS);
+        status = md_fa_cuda_map_params(launch, target, text->n_maps, text->map,
+                                       (md_fa_cuda_more_params){.counters = MD_FA_CHAIN_COUNTERS});
     }
     if (status == MD_OK)
         status = md_cg_chain_print(defines, &expr, &chain, launch->param, launch->n_params);

@@ -230,7 +230,7 @@ static md_status emit_main(md_kn_launch_source *out, const md_fa_target *target,
         has_maps ? md_fa_begin_launch(out, target) : md_fail(MD_INTERNAL, "the copy engine does not take the operands");
     print_products(defines, s, c);
     if (status == MD_OK)
-        status = md_fa_cuda_map_params(out, target, N_MAPS, map, 0);
+        status = md_fa_cuda_map_params(out, target, N_MAPS, map, (md_fa_cuda_more_params){0});
     if (status == MD_OK)
         status = md_cg_pairs_print_cuda(defines, &expr, c, out->param, out->n_params);
     if (status == MD_OK)

@@ -53,7 +53,8 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
                               const md_fa_cuda_product_text *text, const char *defines)
 {
     md_strbuf expr = {0}, config = {0};
-    MD_TRY(md_fa_cuda_map_params(out, target, text->n_maps, text->map, 0));
+    MD_TRY(md_fa_cuda_map_params(out, target, text->n_maps, text->map,
+                                 (md_fa_cuda_more_params){.packed = text->packs}));
     out->code = MD_KN_TEXT;
     out->role = text->role;
     snprintf(out->entry, sizeof out->entry, "md_kernel");
@@ -108,8 +109,10 @@ md_status md_fa_cuda_product_emit(md_kn_source *out, const md_fa_target *target,
     if (status == MD_OK && text->has_copies)
         status = print_copies(&out->launch[0], target, product, text->map);
     if (status == MD_OK && text->begin) {
-        md_fa_cuda_product_text begin = {.source = text->begin, .lanes = SUM_LANES};
-        status = print_launch(&out->launch[0], target, product, &begin, md_strbuf_text(defines));
+        md_fa_cuda_product_text begin = {
+            .source = text->begin, .role = text->begin_role, .lanes = SUM_LANES, .packs = text->packs};
+        status = print_launch(&out->launch[0], target, product, &begin,
+                              text->begin_defines ? text->begin_defines : md_strbuf_text(defines));
     }
     if (status == MD_OK && text->end) {
         md_fa_cuda_product_text end = {.source = text->end, .lanes = SUM_LANES};

@@ -17,6 +17,8 @@ typedef struct md_fa_cuda_product_text {
     bool is_cluster_reduced; /* the blocks of a cluster add up the slices: no second launch */
     const char *end; /* the template of a second launch with the same defines, or NULL */
     const char *begin; /* the template of a launch before it with the same defines, or NULL */
+    const char *begin_role, *begin_defines; /* of that launch; NULL: its own role, the same defines */
+    bool packs; /* both launches have packed operands as a parameter */
     bool has_copies; /* a launch before it makes copies of A and B in the layout of map[0] and map[1] */
     int32_t n_maps; /* tensor maps */
     const md_kn_map *map;

@@ -1,0 +1,299 @@
+/* Family gemm_widened: products of few rows of 16-bit activations with constant weights of 4 or 8 bits on Hopper's tensor
+ * cores (kernels/cuda/gemm_widened.cu). The weights are packed once, and widened in registers, which the instruction
+ * takes; scales and zero points of runs of K come to the sums in f32. Only for ops with option `constant`. */
+#include "family/cuda/cuda.h"
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "family/cuda/product/gemm.h"
+#include "family/cuda/product/gemm_widened_fit.h"
+#include "family/cuda/product/wgmma_cost.h"
+#include "family/emit.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { ROWS, COLUMNS, SPLIT };
+enum {
+    LONGEST_RUN = 128,
+    CHUNK_DEPTH = 64,
+    MOST_SHARED = 230400,
+    RESERVE = 2048, /* bytes of shared memory that the device and the alignment of the ring take */
+    LEAST_STAGES = 4,
+    MOST_STAGES = 16,
+    PACK_THREADS = 256,
+    OTHER_REGISTERS = 88 /* of a thread, besides sums */
+};
+
+typedef struct widened_spec {
+    md_cg_product p;
+    uint32_t packs;
+    md_dtype type, weights; /* in which is multiplied; of the weights */
+    int32_t run, chunks; /* MD_RUN, MD_CHUNKS */
+    int32_t groups, rows, split, stages, blocks, threads; /* rows: of the result, in a tile */
+    int64_t shared_bytes;
+    int32_t most_depth;
+    bool has_scale, has_zero;
+} widened_spec;
+_Static_assert(sizeof(widened_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+static int64_t chunk_bytes(const widened_spec *s)
+{
+    return INT64_C(512) * md_dtype_bits(s->weights);
+}
+
+static int32_t registers_of(const widened_spec *s)
+{
+    return s->rows / 2 * (1 + (s->run > 0) + s->has_zero) + OTHER_REGISTERS;
+}
+
+/* The compiler counts threads of whole warpgroups. */
+static int32_t warpgroups(const widened_spec *s)
+{
+    return 128 * (s->groups + 1);
+}
+
+static void set_tile(widened_spec *s, const md_fa_target *target, const md_fa_config *config)
+{
+    s->rows = config->value[COLUMNS];
+    s->groups = config->value[ROWS] / 64;
+    s->split = config->value[SPLIT];
+    s->threads = 128 * s->groups + 32;
+    s->chunks = s->run == LONGEST_RUN || s->run == 0 ? 2 : 1;
+    const int64_t stage = s->rows * 128 + s->groups * chunk_bytes(s),
+                  sums = (int64_t)s->rows * (64 * s->groups + 4) * 4;
+    const md_fa_cuda_load load = {.threads = warpgroups(s), .registers = registers_of(s)};
+    for (s->blocks = MD_MIN(MD_MAX(md_fa_cuda_resident(target->facts, &load), 1), 3); s->blocks > 0; s->blocks--) {
+        const int64_t most = MOST_SHARED / s->blocks - RESERVE;
+        s->stages = (int32_t)MD_MIN(most / (stage + 16), MOST_STAGES);
+        s->shared_bytes = MD_MAX(s->stages * stage, sums) + 1024 + s->stages * 16;
+        if (s->stages >= LEAST_STAGES && s->stages >= 2 * s->chunks && s->shared_bytes <= MOST_SHARED / s->blocks)
+            return;
+    }
+}
+
+static bool has_plain_rows(const md_cg_product *p)
+{
+    md_kn_map map;
+    return md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && md_fa_cuda_map_operand(&map, p, MD_CG_A) &&
+           (map.dtype == MD_BF16 || map.dtype == MD_F16);
+}
+
+static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
+{
+    widened_spec *s = out;
+    md_cg_quantised_product q;
+    *s = (widened_spec){.blocks = 0};
+    if (target->facts->capability != 90 || !target->constants || !md_fa_cuda_product_of(&s->p, target) ||
+        !md_cg_quantised_of(&q, &s->p) || q.type == MD_I32 || q.has_scale[0] || s->p.n_products != 1 ||
+        md_fa_stage(target)->product.n_k != 1 || !has_plain_rows(&s->p))
+        return false;
+    s->weights = md_cg_product_dtype(&s->p, s->p.load[MD_CG_B]);
+    s->packs = md_fa_product_constants(target, &s->p);
+    s->type = q.type;
+    s->has_scale = q.has_scale[1];
+    s->has_zero = q.has_zero;
+    const bool has_runs = md_cg_quantised_has_qparams(&q) && q.run < MD_CG_LONGEST_RUN;
+    s->run = has_runs ? md_cg_common_divisor(q.run, LONGEST_RUN) : 0;
+    s->most_depth = md_cg_quantised_has_qparams(&q) && !has_runs ? q.run : INT32_MAX;
+    set_tile(s, target, config);
+    return s->packs != 0 && md_dtype_bits(s->weights) <= 8;
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    widened_spec s;
+    md_fa_product sized;
+    if (!spec_of(&s, target, config) || s.blocks < 1)
+        return false;
+    const int32_t registers = MD_MIN(target->facts->registers_per_sm / warpgroups(&s) / 8 * 8, 255);
+    if (registers_of(&s) > registers)
+        return false;
+    if (!size)
+        return true;
+    md_fa_product_measure(&sized, target, &s.p, size);
+    /* at most half of a tile's rows are none */
+    return s.rows == 8 || s.rows < 2 * sized.rows;
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
+{
+    const widened_spec *s = spec;
+    md_kn_map map;
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
+        out->lo[d] = 1;
+        out->hi[d] = INT32_MAX;
+    }
+    out->hi[target->program->index[md_fa_stage(target)->product.k[0]].dim] = s->most_depth;
+    if (md_fa_cuda_map_operand(&map, &s->p, MD_CG_A))
+        md_fa_cuda_map_needs(out, &map, true);
+}
+
+/* ---- Sizes */
+static int64_t chunks_of(const widened_spec *s, int64_t depth)
+{
+    const int64_t unit = (int64_t)CHUNK_DEPTH * s->chunks;
+    return (depth + unit - 1) / unit * s->chunks;
+}
+
+static int64_t packed_bytes(const widened_spec *s, const md_fa_product *sized)
+{
+    return (sized->columns + 63) / 64 * chunks_of(s, sized->depth) * chunk_bytes(s);
+}
+
+static double blocks_of(const widened_spec *s, const md_fa_product *sized)
+{
+    return ceil((double)sized->rows / s->rows) * ceil((double)sized->columns / (64 * s->groups)) * s->split;
+}
+
+/* ---- Cost */
+/* Instructions of a warp for 16 of K, its share of runs included. */
+static double instructions(const widened_spec *s)
+{
+    const double widening = md_dtype_bits(s->weights) == 4 ? WIDEN_HALVES : s->type == MD_BF16 ? WIDEN_BYTES : WIDEN_TO_F16,
+                 runs = s->run > 0 ? 16.0 / s->run : 0;
+    return widening + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
+{
+    const widened_spec *s = known;
+    md_fa_product room;
+    const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
+    if (!sized || s->blocks < 1)
+        return;
+    const double sms = MD_MAX(target->facts->threads, 1), blocks = blocks_of(s, sized),
+                 clock = target->facts->gflops / (sms * FLOPS_A_CLOCK) * 1e3, /* of a us */
+        waves = ceil(blocks / (sms * s->blocks)), together = fmin(ceil(blocks / sms), s->blocks),
+                 steps = 4.0 * (double)chunks_of(s, sized->depth) / s->split,
+                 results = (double)sized->rows * (double)sized->columns;
+    const double issue = waves * together * steps * 4 * s->groups * instructions(s) / (ISSUED * clock),
+                 multiply = waves * together * steps * s->groups * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
+                 memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY);
+    const double us = pow(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3), 1.0 / 3) + START +
+                      (s->split > 1 ? MEET : 0) +
+                      md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
+    md_fa_cuda_product_time_features(out, us, 1);
+}
+
+/* ---- Text */
+static void print_instruction(md_strbuf *out, const widened_spec *s)
+{
+    const int32_t n = s->rows / 2;
+    const char *type = s->type == MD_BF16 ? "bf16" : "f16";
+    md_strbuf_printf(out,
+                     "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
+                     "], const unsigned (&a)[4], unsigned long long b, int adds)\n{\n    asm volatile(\"{\\n.reg "
+                     ".pred p;\\nsetp.ne.b32 p, %%%" PRId32
+                     ", 0;\\nwgmma.mma_async.sync.aligned.m64n%" PRId32 "k16.f32.%s.%s {",
+                     n, n + 5, s->rows, type, type);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
+    md_strbuf_printf(out,
+                     "}, {%%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 "}, %%%" PRId32
+                     ", p, 1, 1, 0;\\n}\"\n        : ",
+                     n, n + 1, n + 2, n + 3, n + 4);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
+    md_strbuf_add(
+        out, "\n        : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(adds));\n}\n");
+}
+
+/* What both launches want: variants with equal ones share what is packed. */
+static void print_packing(md_strbuf *out, const widened_spec *s)
+{
+    static const char *const kind[] = {[MD_F8E4M3] = "F8E4M3", [MD_F8E5M2] = "F8E5M2", [MD_I8] = "I8",
+                                       [MD_U8] = "U8",         [MD_I4] = "I4",         [MD_U4] = "U4"};
+    const md_fa_define list[] = {{"BK", CHUNK_DEPTH}, {"CHUNKS", s->chunks}, {"IS_INTEGER", 0}};
+    md_fa_print_defines(out, list, MD_COUNT(list));
+    md_strbuf_printf(out, "#define MD_KIND_1 MD_OF_%s\n#define MD_MULTIPLY %s\n", kind[s->weights],
+                     s->type == MD_BF16 ? "bf16" : "f16");
+}
+
+static void print_defines(md_strbuf *out, const widened_spec *s)
+{
+    const md_fa_define list[] = {{"GROUPS", s->groups}, {"BN", s->rows},        {"STAGES", s->stages},
+                                 {"BLOCKS", s->blocks}, {"RUN", s->run},        {"HAS_SCALE", s->has_scale},
+                                 {"HAS_ZERO", s->has_zero}};
+    print_packing(out, s);
+    md_fa_print_defines(out, list, MD_COUNT(list));
+    print_instruction(out, s);
+}
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
+{
+    const widened_spec *s = spec;
+    md_strbuf defines = {0}, packing = {0};
+    md_cg_product p = s->p;
+    md_cg_quantised_product q;
+    md_kn_map map;
+    if (s->blocks < 1)
+        return md_fail(MD_UNSUPPORTED, "the tile has more sums than registers, or than shared memory holds");
+    if (!md_fa_cuda_product_of(&p, target) || !md_cg_quantised_of(&q, &p) ||
+        !md_fa_cuda_map_operand(&map, &p, MD_CG_A))
+        return md_fail(MD_INTERNAL, "operands of few bits are none any more");
+    map.box[0] = CHUNK_DEPTH;
+    map.box[1] = (uint16_t)s->rows;
+    map.box[2] = 1;
+    map.swizzle = 128;
+    p.quantised = &q;
+    print_defines(&defines, s);
+    print_packing(&packing, s);
+    md_strbuf_add(&packing, "#define MD_SPLIT 1\n");
+    const md_fa_cuda_product_text text = {.source = "cuda/gemm_widened.cu",
+                                          .lanes = 4,
+                                          .split = s->split,
+                                          .is_cluster_reduced = true,
+                                          .begin = "cuda/gemm_widen_pack.cu",
+                                          .begin_role = "gemm_widen_pack",
+                                          .begin_defines = md_strbuf_text(&packing),
+                                          .packs = true,
+                                          .n_maps = 1,
+                                          .map = &map};
+    const md_status status = packing.failed ? md_fail_memory() : md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    md_strbuf_finish(&packing);
+    out->packs = s->packs;
+    return status;
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
+{
+    const widened_spec *s = spec;
+    md_fa_product room;
+    const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
+    out->launch[1].grain = 1;
+    if (!sized || s->blocks < 1)
+        return;
+    out->packed_bytes = packed_bytes(s, sized);
+    out->workspace_bytes = out->packed_bytes;
+    out->launch[0] = md_fa_cuda_launch(
+        MD_MIN((out->packed_bytes / 16 + PACK_THREADS - 1) / PACK_THREADS, 1 << 20), PACK_THREADS);
+    md_kn_geometry *g = &out->launch[1];
+    *g = md_fa_cuda_launch((int64_t)blocks_of(s, sized), s->threads);
+    g->cluster = s->split;
+    g->scratch_bytes = s->shared_bytes;
+    g->overlaps = md_fa_cuda_product_overlaps(sized);
+}
+
+static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target, (void)config;
+    return md_fa_cuda_product_class("gemm_widened");
+}
+
+static const md_fa_kind kind = {
+    .checks_config = true, .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
+
+const md_fa_family md_fa_cuda_gemm_widened = {
+    .name = "gemm_widened",
+    .device = MD_DEV_CUDA,
+    .takes_packed = true,
+    .n_fields = 3,
+    .field = {{"rows", 128, 3, {128, 64, 256}}, /* of the instruction: columns of the result */
+              {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
+              {"split", 1, 4, {1, 2, 4, 8}}},
+    .kind = &kind,
+    .spec_of = spec_of,
+    .legal = legal,
+    .numeric = numeric,
+};

@@ -1,0 +1,337 @@
+/* Products of few rows of 16-bit activations with packed weights of 4 or 8 bits, on Hopper's tensor cores. The product is
+ * swapped: the 64 rows of a warpgroup's instruction are columns of the result. They come from registers, where packed
+ * weights (gemm_widen_pack.cu) are widened to 16 bits, without rounding; rows of activations come from shared memory,
+ * as many as the instruction has columns. The sum of a run of K that shares a scale is made in f32, less the zero point
+ * times the sum of the activations, and its scaled value is added.
+ *
+ * One warp copies, by TMA and by bulk copies, into a ring of stages of 64 of K. The blocks of a cluster share K: each
+ * adds up its part, and then some rows of all parts, in order.
+ *
+ * md_config.h:
+ *   MD_GROUPS, MD_BN           warpgroups, of 64 columns of the result each; rows of the result
+ *   MD_STAGES, MD_SPLIT        of the ring; blocks of a cluster
+ *   MD_BLOCKS                  of an SM that registers must leave room for
+ *   MD_RUN                     steps of K that share a scale, 32, 64 or 128; 0: all do, or there is none
+ *   MD_CHUNKS                  stages of a unit: of a run, or of some that are waited for together
+ *   MD_HAS_SCALE, MD_HAS_ZERO
+ *   MD_KIND_1, MD_MULTIPLY     as gemm_quantised.cu
+ *   md_wgmma(sums, a, b, adds)   the instruction: 64 rows from registers by MD_BN columns by 16 of K
+ * md_expr.h: src/codegen/product/product.h, md_scale_1 and md_zero_1 (src/codegen/product/quantised.c); md_params begins
+ * with the md_tensor_map of the activations and has `packed`. */
+#include "md_config.h"
+#include "prelude.h"
+#include "tma.h"
+#include "md_expr.h"
+#include "gemm_epilogue.h"
+#include "wgmma.h"
+#include "quantised.h"
+#include "widened.h"
+
+enum {
+    CONSUMERS = 128 * MD_GROUPS,
+    THREADS = CONSUMERS + 32,
+    BM = 64 * MD_GROUPS,
+    ACROSS_BYTES = MD_BN * 128,
+    STAGE = ACROSS_BYTES + MD_GROUPS * CHUNK,
+    STEPS = 4 * MD_CHUNKS, /* of 16, of a unit */
+    RUN_STEPS = MD_RUN ? MD_RUN / 16 : STEPS,
+    RUNS = STEPS / RUN_STEPS, /* of a unit */
+    SUMS = MD_BN / 2, /* of a thread */
+    PITCH = BM + 4
+};
+
+typedef struct md_ring {
+    int stage;
+    unsigned phase;
+} md_ring;
+
+MD_INLINE void md_ring_next(md_ring &r)
+{
+    if (++r.stage == MD_STAGES) {
+        r.stage = 0;
+        r.phase ^= 1;
+    }
+}
+
+/* The part of the work that is a block's. */
+typedef struct md_part {
+    int64_t row, column; /* the first of the tile */
+    int slice, from, to; /* the units of K */
+} md_part;
+
+MD_INLINE md_part md_part_of(const md_params &p, int rank)
+{
+    md_part w;
+    const unsigned across = (unsigned)((md_points_rows(&p) + MD_BN - 1) / MD_BN), tile = blockIdx.x / MD_SPLIT;
+    const int units = (int)(md_chunks_of(md_points_depth(&p)) / MD_CHUNKS);
+    w.slice = rank;
+    w.row = (int64_t)(tile % across) * MD_BN;
+    w.column = (int64_t)(tile / across) * BM;
+    w.from = (int)((int64_t)units * rank / MD_SPLIT);
+    w.to = (int)((int64_t)units * (rank + 1) / MD_SPLIT);
+    return w;
+}
+
+MD_INLINE void md_produce(const md_params &p, const md_part &w, unsigned tiles, unsigned full, unsigned empty)
+{
+    md_ring r = {0, 0};
+    const int64_t chunks = md_chunks_of(md_points_depth(&p)), last = (md_points_columns(&p) - 1) / 64;
+    MD_ROLLED for (int c = w.from * MD_CHUNKS; c < w.to * MD_CHUNKS; c++)
+    {
+        const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE;
+        md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
+        md_bar_expect(bar, STAGE);
+        MD_TEST_POISON(to, STAGE);
+        MD_FOR (g, MD_GROUPS) {
+            const int64_t tile = md_least(w.column / 64 + g, last); /* beyond the last one nothing is stored */
+            md_bulk_load(to + ACROSS_BYTES + g * CHUNK, (const char *)p.packed + (tile * chunks + c) * CHUNK, CHUNK,
+                         bar);
+        }
+        md_tma_load(to, &p.map0, c * 64, (int)w.row, 0, bar);
+        md_ring_next(r);
+    }
+}
+
+/* ---- Weights */
+/* Two halves of bytes that stand in the last bits of 16-bit reals, less what these have besides. */
+MD_INLINE uint32_t md_widen_two(uint32_t word, int r)
+{
+    enum : uint32_t { POWER = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x43004300u : 0x64006400u };
+    const uint32_t negative = MD_IS_BF16_OF(MD_MULTIPLY) ? (MD_KIND_1 == MD_OF_I4 ? 0xc308c308u : 0xc300c300u)
+                                                         : (MD_KIND_1 == MD_OF_I4 ? 0xe408e408u : 0xe400e400u);
+    return md_less((word >> 4 * r & 0x000f000fu) | POWER, negative);
+}
+
+/* The registers of a step, from the words that are this thread's of 64 of K. */
+MD_INLINE void md_widen(uint32_t (&a)[4], const uint32_t (&word)[4 * WIDE], int step)
+{
+    if constexpr (WIDE == 1) {
+        MD_FOR (r, 4)
+            a[r] = md_widen_two(word[step], r);
+    } else {
+        MD_FOR (h, 2) {
+            const uint32_t w = word[step * 2 + h];
+            if constexpr (MD_KIND_1 == MD_OF_I8 || MD_KIND_1 == MD_OF_U8) {
+                uint32_t two[2];
+                md_widen_bytes<MD_KIND_1 == MD_OF_I8>(two, w);
+                a[2 * h] = two[0], a[2 * h + 1] = two[1];
+            } else {
+                MD_FOR (i, 2)
+                    a[2 * h + i] = md_widen_f8<MD_KIND_1 == MD_OF_F8E5M2>(w >> 16 * i);
+            }
+        }
+    }
+}
+
+/* ---- Sums */
+typedef float md_sums_of[SUMS];
+
+/* Scales and zero points of a unit's runs: of columns g and g + 8. */
+typedef struct md_qparams_of {
+    float scale[RUNS][2], zero[RUNS][2];
+} md_qparams_of;
+
+MD_INLINE void md_qparams_get(md_qparams_of &q, const md_params &p, int64_t column, int64_t k)
+{
+    const int64_t depth = md_points_depth(&p), last = md_points_columns(&p) - 1;
+    MD_FOR (r, RUNS)
+        MD_FOR (h, 2) {
+            const int64_t n = md_least(column + h * 8, last), at = k + r * RUN_STEPS * 16;
+            const bool is_there = at < depth;
+            q.scale[r][h] = 1;
+            q.zero[r][h] = 0;
+#if MD_HAS_SCALE
+            q.scale[r][h] = is_there ? md_scale_1(&p, 0, n, at) : 0;
+#endif
+#if MD_HAS_ZERO
+            q.zero[r][h] = is_there ? md_zero_1(&p, 0, n, at) : 0;
+#endif
+            (void)n, (void)is_there;
+        }
+}
+
+/* Sums of a run, scaled, are added. ones: sums of the activations. */
+MD_INLINE void md_add_run(md_sums_of &acc, const md_sums_of &part, const md_sums_of &ones, const float (&scale)[2],
+                          const float (&zero)[2])
+{
+    MD_FOR (i, SUMS) {
+        float v = part[i];
+        if (MD_HAS_ZERO)
+            v = __fmaf_rn(-zero[i / 2 & 1], ones[i], v);
+        acc[i] = __fmaf_rn(v, scale[i / 2 & 1], acc[i]);
+    }
+}
+
+MD_INLINE void md_clear(md_sums_of &sums)
+{
+    MD_FOR (i, SUMS)
+        sums[i] = 0;
+}
+
+/* Sums that were waited for: the compiler must not read them earlier. */
+MD_INLINE void md_settle(md_sums_of &sums)
+{
+    MD_FOR (i, SUMS)
+        asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+/* What is true of a consumer in all units. */
+typedef struct md_consumer {
+    int64_t column; /* of the result: that of its first row of the instruction */
+    unsigned piece; /* where its weights begin in a stage */
+} md_consumer;
+
+/* A unit: its stages are given back when all their products are made. */
+MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me, md_ring &r, unsigned tiles,
+                       unsigned full, unsigned empty, const md_qparams_of &q)
+{
+    md_sums_of part;
+    md_sums_of &sums = MD_RUN ? part : acc;
+    uint32_t a[STEPS][4];
+    md_ring at = r;
+    MD_FOR (c, MD_CHUNKS) {
+        const unsigned stage = tiles + at.stage * STAGE;
+        uint32_t word[4 * WIDE];
+        md_bar_wait(full + at.stage * 8, at.phase);
+        MD_FOR (i, WIDE) {
+            const uint4 v = md_load_words(stage + me.piece + i * 512);
+            word[4 * i] = v.x, word[4 * i + 1] = v.y, word[4 * i + 2] = v.z, word[4 * i + 3] = v.w;
+        }
+        MD_FOR (s, 4) {
+            const int step = c * 4 + s;
+            const bool adds = !MD_RUN || step % RUN_STEPS > 0;
+            md_widen(a[step], word, s);
+            md_wgmma_fence();
+            md_wgmma(sums, a[step], md_wgmma_matrix(stage + s * 32, 8192), adds);
+#if MD_HAS_ZERO
+            enum : uint32_t { ONE = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x3f803f80u : 0x3c003c00u };
+            const uint32_t one[4] = {ONE, ONE, ONE, ONE};
+            md_wgmma(ones, one, md_wgmma_matrix(stage + s * 32, 8192), adds);
+#endif
+            md_wgmma_commit();
+            if ((step + 1) % RUN_STEPS == 0) {
+                md_wgmma_wait<0>();
+                md_settle(sums);
+                if (MD_HAS_ZERO)
+                    md_settle(ones);
+                if (MD_RUN)
+                    md_add_run(acc, part, ones, q.scale[step / RUN_STEPS], q.zero[step / RUN_STEPS]);
+            }
+        }
+        md_ring_next(at);
+    }
+    MD_FOR (c, MD_CHUNKS) {
+        if ((threadIdx.x & 31) == 0)
+            md_bar_arrive(empty + r.stage * 8);
+        md_ring_next(r);
+    }
+}
+
+MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w, unsigned tiles, unsigned full,
+                          unsigned empty)
+{
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    md_consumer me;
+    me.column = w.column + warp * 16 + lane / 4;
+    me.piece = ACROSS_BYTES + warp * (512 * WIDE) + lane * 16;
+    md_sums_of ones;
+    md_ring r = {0, 0};
+    md_qparams_of q, next;
+    md_clear(acc);
+    md_clear(ones);
+    md_qparams_get(next, p, me.column, MD_RUN ? (int64_t)w.from * STEPS * 16 : 0);
+    MD_ROLLED for (int u = w.from; u < w.to; u++)
+    {
+        q = next;
+        if (MD_RUN) /* asked for while this unit is multiplied */
+            md_qparams_get(next, p, me.column, (int64_t)(u + 1) * STEPS * 16);
+        md_unit(acc, ones, me, r, tiles, full, empty, q);
+    }
+    if (!MD_RUN && (MD_HAS_SCALE || MD_HAS_ZERO)) {
+        md_sums_of whole;
+        md_clear(whole);
+        md_add_run(whole, acc, ones, next.scale[0], next.zero[0]);
+        MD_FOR (i, SUMS)
+            acc[i] = whole[i];
+    }
+}
+
+/* ---- Results */
+MD_INLINE void md_keep_sums(float *c, const md_sums_of &acc)
+{
+    const int lane = threadIdx.x & 31, column = threadIdx.x / 32 * 16 + lane / 4, row = lane % 4 * 2;
+    MD_FOR (i, SUMS)
+        c[(i / 4 * 8 + row + i % 2) * PITCH + column + (i / 2 & 1) * 8] = acc[i];
+}
+
+/* All threads of all blocks of the cluster; what they wrote to shared memory before is seen after it. */
+MD_INLINE void md_meet_all(void)
+{
+    MD_TEST_PAUSE(4);
+    if (MD_SPLIT > 1)
+        asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    else
+        __syncthreads();
+}
+
+MD_INLINE float4 md_load_floats(unsigned from)
+{
+    const uint4 v = md_load_words(from);
+    return make_float4(md_f32(v.x), md_f32(v.y), md_f32(v.z), md_f32(v.w));
+}
+
+/* A block ends the rows that are its share. */
+MD_INLINE void md_end_rows(const md_params &p, const md_part &w, unsigned sums)
+{
+    const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p);
+    enum { VECTORS = BM / 4, SHARE = (MD_BN + MD_SPLIT - 1) / MD_SPLIT };
+    MD_ROLLED for (int i = threadIdx.x; i < SHARE * VECTORS; i += THREADS)
+    {
+        const int r = i / VECTORS * MD_SPLIT + w.slice, in = i % VECTORS * 4;
+        const int64_t row = w.row + r, column = w.column + in;
+        if (r >= MD_BN || row >= rows || column >= columns)
+            continue;
+        const unsigned at = sums + (r * PITCH + in) * 4;
+        md_v v;
+        MD_FOR (s, MD_SPLIT) {
+            const float4 x = MD_SPLIT > 1 ? md_load_at(at, s) : md_load_floats(at);
+            const float four[4] = {x.x, x.y, x.z, x.w};
+            MD_FOR (l, 4)
+                v.v[l] = s ? v.v[l] + four[l] : four[l];
+        }
+        md_finish(&p, 0, row, column, v, v, (int)md_least(4, columns - column));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const __grid_constant__ md_params p)
+{
+    extern __shared__ unsigned char md_memory[];
+    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
+    const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u,
+                   full = base + MD_STAGES * STAGE, empty = full + MD_STAGES * 8;
+    const int rank = MD_SPLIT > 1 ? (int)md_cluster_rank() : 0;
+    const md_part w = md_part_of(p, rank);
+    if (threadIdx.x == 0) {
+        md_tma_prefetch(&p.map0);
+        for (int i = 0; i < MD_STAGES; i++) {
+            md_bar_init(full + i * 8, 1);
+            md_bar_init(empty + i * 8, CONSUMERS / 32);
+        }
+        md_bar_init_fence();
+    }
+    __syncthreads();
+    md_wait_for_launches();
+    md_sums_of acc;
+    const bool computes = threadIdx.x < CONSUMERS;
+    if (computes)
+        md_consume(p, acc, w, base, full, empty);
+    else if (threadIdx.x == CONSUMERS)
+        md_produce(p, w, base, full, empty);
+    __syncthreads(); /* the ring is free */
+    if (computes)
+        md_keep_sums((float *)(md_memory + (base - start)), acc);
+    md_meet_all();
+    md_end_rows(p, w, base);
+    if (MD_SPLIT > 1)
+        md_meet_all(); /* no block ends while others read its sums */
+}
