@@ -93,13 +93,16 @@ MD_INLINE void md_produce(const md_params &p, const md_part &w, unsigned tiles, 
 }
 
 /* ---- Weights */
-/* Two halves of bytes that stand in the last bits of 16-bit reals, less what these have besides. */
+/* Two halves of bytes that stand in the last bits of 16-bit reals, less what these have besides. One instruction has one
+ * literal, so the power is in a register. */
 MD_INLINE uint32_t md_widen_two(uint32_t word, int r)
 {
-    enum : uint32_t { POWER = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x43004300u : 0x64006400u };
+    const uint32_t power = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x43004300u : 0x64006400u;
+    uint32_t two;
+    asm("lop3.b32 %0, %1, 0x000f000f, %2, 0xea;" : "=r"(two) : "r"(word >> 4 * r), "r"(power));
     const uint32_t negative = MD_IS_BF16_OF(MD_MULTIPLY) ? (MD_KIND_1 == MD_OF_I4 ? 0xc308c308u : 0xc300c300u)
                                                          : (MD_KIND_1 == MD_OF_I4 ? 0xe408e408u : 0xe400e400u);
-    return md_less((word >> 4 * r & 0x000f000fu) | POWER, negative);
+    return md_less(two, negative);
 }
 
 /* The registers of a step, from the words that are this thread's of 64 of K. */
@@ -190,7 +193,7 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
     uint32_t a[STEPS][4];
     md_ring at = r;
     MD_FOR (c, MD_CHUNKS) {
-        const unsigned stage = tiles + at.stage * STAGE;
+        const unsigned stage = tiles + at.stage * STAGE, low = md_matrix_low(stage, 8192);
         uint32_t word[4 * WIDE];
         md_bar_wait(full + at.stage * 8, at.phase);
         MD_FOR (i, WIDE) {
@@ -202,11 +205,11 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
             const bool adds = !MD_RUN || step % RUN_STEPS > 0;
             md_widen(a[step], word, s);
             md_wgmma_fence();
-            md_wgmma(sums, a[step], md_wgmma_matrix(stage + s * 32, 8192), adds);
+            md_wgmma(sums, a[step], md_matrix_at(low, s * 32), adds);
 #if MD_HAS_ZERO
             enum : uint32_t { ONE = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x3f803f80u : 0x3c003c00u };
             const uint32_t one[4] = {ONE, ONE, ONE, ONE};
-            md_wgmma(ones, one, md_wgmma_matrix(stage + s * 32, 8192), adds);
+            md_wgmma(ones, one, md_matrix_at(low, s * 32), adds);
 #endif
             md_wgmma_commit();
             if ((step + 1) % RUN_STEPS == 0) {
