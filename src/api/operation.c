@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "dispatch/create.h"
+#include "dispatch/merged.h"
 #include "dispatch/packed_operand.h"
 #include "expr/catalogue.h"
 #include "expr/diag.h"
@@ -266,6 +267,8 @@ md_status md_op_operand_changed(md_op *op, const char *name, const void *data)
         return md_fail(MD_INVALID_ARGUMENT, "op %s: '%s' is not one of its constants (option constant)", op->ds->name,
                        name);
     md_ds_packed_change(op->ds, tensors, data);
+    if (op->ds->merged) /* its tensors have the same numbers */
+        md_ds_packed_change(md_ds_merged_of(op->ds), md_ds_merged_of(op->ds)->policy.constants, data);
     return MD_OK;
 }
 

@@ -106,14 +106,13 @@ static void add_undefs(md_strbuf *out, const char *text)
 static void name_param(char out[32], const md_kn_param *param)
 {
     static const char *const name[] = {
-        [MD_KN_POINTER] = "t",  [MD_KN_STRIDE] = "s",          [MD_KN_EXTENT] = "e",      [MD_KN_SIZE] = "n",
-        [MD_KN_SCALAR] = "c",   [MD_KN_WORKSPACE] = "work",    [MD_KN_REPORT] = "report", [MD_KN_BLOCKS] = "blocks",
-        [MD_KN_STAGE] = "call", [MD_KN_COUNTERS] = "counters", [MD_KN_MAP] = "map",       [MD_KN_PAD] = "pad",
+        [MD_KN_POINTER] = "t",    [MD_KN_STRIDE] = "s",          [MD_KN_EXTENT] = "e",      [MD_KN_SIZE] = "n",
+        [MD_KN_SCALAR] = "c",     [MD_KN_WORKSPACE] = "work",    [MD_KN_REPORT] = "report", [MD_KN_BLOCKS] = "blocks",
+        [MD_KN_STAGE] = "call",   [MD_KN_COUNTERS] = "counters", [MD_KN_MAP] = "map",       [MD_KN_PAD] = "pad",
         [MD_KN_PACKED] = "packed"};
     static const int n_numbers[] = {
         [MD_KN_POINTER] = 1,   [MD_KN_STRIDE] = 2,   [MD_KN_EXTENT] = 2, [MD_KN_SIZE] = 1, [MD_KN_SCALAR] = 1,
-        [MD_KN_WORKSPACE] = 1, [MD_KN_COUNTERS] = 1, [MD_KN_MAP] = 1,    [MD_KN_PAD] = 1,
-        [MD_KN_PACKED] = 0};
+        [MD_KN_WORKSPACE] = 1, [MD_KN_COUNTERS] = 1, [MD_KN_MAP] = 1,    [MD_KN_PAD] = 1,  [MD_KN_PACKED] = 0};
     if (n_numbers[param->kind] == 2)
         snprintf(out, 32, "%s%d_%d", name[param->kind], param->a, param->b);
     else if (n_numbers[param->kind] == 1)

@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/task/fork.h"
-#include "dispatch/merged.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +134,7 @@ static packed_operand *look(const md_ds_op *op, const md_ds_packing *packing, vo
 static void *current(const packed_operand *o)
 {
     return o && atomic_load_explicit(&o->made_after, memory_order_acquire) ==
-                    atomic_load_explicit(&o->changes, memory_order_relaxed) + 1
+                       atomic_load_explicit(&o->changes, memory_order_relaxed) + 1
                ? o->memory
                : NULL;
 }
@@ -147,14 +146,14 @@ static void take_data(void *own[MOST_TENSORS], const md_ds_packing *packing, voi
         own[i] = data[packing->tensor[i]];
 }
 
-void *md_ds_packed_find(const md_ds_op *op, const md_ds_packing *packing, void *const *data)
+static void *find(const md_ds_op *op, const md_ds_packing *packing, void *const *data)
 {
     void *own[MOST_TENSORS];
     take_data(own, packing, data);
     return current(look(op, packing, own));
 }
 
-void *md_ds_packed_find_by_number(const md_ds_op *op, const md_ds_packing *packing, const uint64_t *data)
+void *md_ds_packed_find(const md_ds_op *op, const md_ds_packing *packing, const uint64_t *data)
 {
     void *own[MOST_TENSORS];
     for (int32_t i = 0; i < packing->n_tensors; i++)
@@ -215,7 +214,7 @@ md_status md_ds_packed_get(void **out, md_ds_op *op, const md_bd_variant *varian
     void *own[MOST_TENSORS];
     md_status status = MD_OK;
     const md_ds_packing *packing = md_ds_packing_of(op, variant, call->shape);
-    *out = packing ? md_ds_packed_find(op, packing, call->data) : NULL;
+    *out = packing ? find(op, packing, call->data) : NULL;
     if (*out || !packing)
         return MD_OK;
     take_data(own, packing, call->data);
@@ -253,6 +252,4 @@ void md_ds_packed_change(md_ds_op *op, uint32_t tensors, const void *data)
         for (packed_operand *o = atomic_load_explicit(&op->packed->list[i], memory_order_acquire); o; o = o->next)
             if (is_of(o, tensors, data))
                 atomic_fetch_add_explicit(&o->changes, 1, memory_order_release);
-    if (op->merged)
-        md_ds_packed_change(md_ds_merged_of(op), tensors, data);
 }

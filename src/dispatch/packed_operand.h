@@ -1,6 +1,6 @@
-/* Packed operands: constant operands of an op (option `constant`) in the layout that a kernel wants. Each is made by the
- * first call that needs it, read by the later ones, and freed with the op. Variants whose packing kernel is one share
- * what it made. */
+/* Packed operands: constant operands of an op (option `constant`) in the layout that a kernel wants. Each is made by
+ * the first call that needs it, read by the later ones, and freed with the op. Variants whose packing kernel is one
+ * share what it made. */
 #ifndef MD_DISPATCH_PACKED_OPERAND_H
 #define MD_DISPATCH_PACKED_OPERAND_H
 
@@ -14,10 +14,9 @@ void md_ds_packed_destroy(struct md_ds_packed_operands **packed, md_ds_runtime *
 
 /** How a variant packs at a shape: found, or added. NULL if memory is short. Thread-safe. */
 const md_ds_packing *md_ds_packing_of(md_ds_op *op, const md_bd_variant *variant, const md_kn_shape *shape);
-/** The packed operands of a call: made before, and not changed since; else NULL. `data`: addresses by tensor of the
- * formula, or by its number among the arguments. No lock, no allocation. */
-void *md_ds_packed_find(const md_ds_op *op, const md_ds_packing *packing, void *const *data);
-void *md_ds_packed_find_by_number(const md_ds_op *op, const md_ds_packing *packing, const uint64_t *data);
+/** The packed operands of a call: made before, and not changed since; else NULL. `data`: addresses by the tensor's
+ * number among the arguments. No lock, no allocation. */
+void *md_ds_packed_find(const md_ds_op *op, const md_ds_packing *packing, const uint64_t *data);
 /** The same; makes them if they are not there, and waits for it. NULL in *out: the stream is captured, or memory is
  * short. `call` is ready but for its workspace. Errors are those of the launch. */
 md_status md_ds_packed_get(void **out, md_ds_op *op, const md_bd_variant *variant, const md_kn_geometries *geometry,

@@ -67,7 +67,7 @@ typedef struct md_ds_plan {
     _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */
     double model_us; /* of all stages */
     size_t workspace_bytes; /* temporaries and workspace, of which those that no stage needs together share memory */
-    /* of packed operands of the stage that has the most, behind the workspace: for calls whose operands are not packed */
+    /* of the stage with the most packed operands: behind the workspace, for calls whose operands are not packed */
     size_t packed_bytes;
     int32_t n_packing; /* stages that read packed operands */
     size_t unshared_bytes; /* the same if temporaries shared none */

@@ -22,8 +22,8 @@ static inline int64_t md_fa_product_line(const md_fa_product *sized, int32_t ope
                                                                         : sized->columns;
 }
 
-/** The tensors that the operands B are made of, as bits; 0 where one is not constant, or an operand has batches, scalars
- * or indices that must be checked: then they cannot be packed once. */
+/** The tensors that the operands B are made of, as bits; 0 where one is not constant, or an operand has batches,
+ * scalars or indices that must be checked: then they cannot be packed once. */
 uint32_t md_fa_product_constants(const md_fa_target *target, const md_cg_product *product);
 void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,
                            const int64_t *size);

@@ -238,7 +238,7 @@ static md_status make_bound_step(md_sq_shape *shape, md_sq *sq, int32_t i, const
     const bool is_plain = op == part->op && !part->plan->by_reference && bound->copies.n == 0 && !sq->runtime->verifies;
     if (is_plain && part->plan->n_packing == 0) /* calls find the packed operands of their addresses */
         MD_TRY(md_sq_make_launches(&is_made, shape, sq, i, bound));
-    part->form = is_made                                                         ? MD_SQ_LAUNCHES
+    part->form = is_made                                                          ? MD_SQ_LAUNCHES
                  : is_plain && !part->plan->is_stand_in && !part->plan->n_packing ? MD_SQ_PLAN
                                                                                   : MD_SQ_CALL;
     return is_made ? MD_OK : keep_args(shape, sq, i);

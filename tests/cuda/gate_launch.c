@@ -1,5 +1,6 @@
 /* The gate of GPU kernels: launches at the hints' sizes must be within the limits of the GPU. */
 #include "gate.h"
+#include "support/constants.h"
 
 #include "base/status.h"
 
@@ -53,7 +54,8 @@ static md_status check_block(const gate_case *c, const md_kn_geometry *g, const 
 
 static md_status check_size(const gate_case *c, int32_t launch, const md_dev_cubin *cubin, const int64_t *size)
 {
-    md_fa_target target = {c->program, c->stage, c->facts};
+    md_fa_target target = {
+        .program = c->program, .stage = c->stage, .facts = c->facts, .constants = all_inputs(c->program->formula)};
     md_kn_shape shape;
     md_kn_envelope envelope = {{0}};
     md_kn_geometries plan = {{{0}}};

@@ -1,5 +1,6 @@
 /* The gate of GPU kernels: the ops and the variants that it compiles. */
 #include "gate.h"
+#include "support/constants.h"
 
 #include "support/check.h"
 
@@ -112,7 +113,10 @@ static bool collect(void *user, const md_fa_config *config)
 {
     collector *c = user;
     int32_t *number = &c->number[place(c->c.family, config)];
-    md_fa_target target = {c->c.program, c->c.stage, c->c.facts};
+    md_fa_target target = {.program = c->c.program,
+                           .stage = c->c.stage,
+                           .facts = c->c.facts,
+                           .constants = all_inputs(c->c.program->formula)};
     c->c.config = *config;
     if (*number == 0) {
         c->failed = !append(c->list, &c->c);
@@ -131,7 +135,8 @@ static bool collect(void *user, const md_fa_config *config)
 static md_status collect_family(gate_list *list, const gate_case *c)
 {
     collector col = {.list = list, .c = *c};
-    md_fa_target target = {c->program, c->stage, c->facts};
+    md_fa_target target = {
+        .program = c->program, .stage = c->stage, .facts = c->facts, .constants = all_inputs(c->program->formula)};
     size_t n = 1;
     if (!md_fa_applies(c->family, &target))
         return MD_OK;

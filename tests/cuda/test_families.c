@@ -6,6 +6,7 @@
 #include "device/suite_call.h"
 
 #include "support/check.h"
+#include "support/constants.h"
 #include "support/processes.h"
 
 #include "api/context.h"
@@ -164,7 +165,8 @@ static bool serves(const md_fa_family *family, const ragged *r, md_dtype dtype, 
     assert_ok(md_st_program_create(&program, formula));
     for (int32_t stage = 0; stage < program->n_stages; stage++)
         for (int k = 0; k < 3 && !found; k++) {
-            const md_fa_target target = {program, stage, facts};
+            const md_fa_target target = {
+                .program = program, .stage = stage, .facts = facts, .constants = all_inputs(formula)};
             int64_t size[MD_FX_MAX_DIMS];
             sizes_of(size, r, k);
             if (md_fa_applies(family, &target))

@@ -7,6 +7,7 @@
  * MD_TEST_SEED picks: each operation in one dtype on one architecture, one of each family that serves it, then half
  * the time for more of the pools, half for others (MD_GATE_SECONDS, 1). */
 #include "gate.h"
+#include "support/constants.h"
 
 #include "support/check.h"
 
@@ -61,7 +62,8 @@ static md_status compile_launch(double *ms, const gate_case *c, const md_kn_laun
 static md_status compile_case(double *ms, gate_run *run, const gate_case *c)
 {
     md_kn_source source = {0};
-    md_fa_target target = {c->program, c->stage, c->facts};
+    md_fa_target target = {
+        .program = c->program, .stage = c->stage, .facts = c->facts, .constants = all_inputs(c->program->formula)};
     pthread_mutex_lock(&run->lock);
     md_status s = md_fa_emit(&source, c->family, &target, &c->config);
     pthread_mutex_unlock(&run->lock);

@@ -4,6 +4,7 @@
 #include "api/context.h"
 #include "base/dtype.h"
 #include "support/check.h"
+#include "support/constants.h"
 
 enum { MAX_COMPLAINTS = 40 };
 
@@ -28,8 +29,11 @@ bool suite_begin(suite *s, suite_formula *f, const char *text, const md_op_optio
     if (f->options.dtype == MD_DTYPE_DEFAULT)
         f->options.dtype = MD_F32;
     const md_fx_options o = {.dtype = f->options.dtype, .sizes = options->sizes, .bounds = options->bounds};
-    if (md_fx_formula_create(&f->formula, text, &o) == MD_OK)
+    if (md_fx_formula_create(&f->formula, text, &o) == MD_OK) {
+        name_inputs(f->constants, sizeof f->constants, f->formula);
+        f->options.constant = f->constants;
         return true;
+    }
     suite_complain(s, f, -1, NULL, "%s", md_last_error());
     return false;
 }
@@ -124,6 +128,7 @@ static bool call(suite *s, suite_formula *f, md_op *op, int set, const char *var
     bool fits = true, ran = to_device(s, d, memory);
     if (ran) {
         const int32_t n = data_args(arg, d, true);
+        (void)md_op_operand_changed(op, NULL, NULL); /* memory of other sets was freed */
         const md_status status = md_call(op, NULL, arg, n);
         fits = !(variant && status == MD_UNSUPPORTED);
         if (fits && is_status_wrong(s, f, set, status)) {
@@ -243,7 +248,8 @@ static bool pick(void *user, const md_fa_config *config)
 bool suite_check_random(suite *s, suite_formula *f, const md_st_program *program, int32_t stage,
                         const md_fa_family *family, uint64_t *seed)
 {
-    md_fa_target target = {program, stage, &s->context->dev->facts};
+    md_fa_target target = {
+        .program = program, .stage = stage, .facts = &s->context->dev->facts, .constants = all_inputs(f->formula)};
     picker p = {.seed = seed};
     char name[MD_FA_NAME];
     for (int k = 0; k < f->n_sets && md_fa_applies(family, &target); k++)

@@ -19,6 +19,7 @@ enum { SUITE_MAX_SETS = 8 };
 typedef struct suite_formula {
     const char *text;
     md_op_options options;
+    char constants[1024]; /* all inputs, for the options */
     md_fx_formula *formula;
     int n_sets;
     data_set set[SUITE_MAX_SETS];

@@ -1,5 +1,6 @@
 /* What kernels are called: by family, variant, and what they compute. One name for each family. */
 #include "support/check.h"
+#include "support/constants.h"
 #include "support/find_family.h"
 
 #include "base/status.h"
@@ -54,6 +55,7 @@ static const row rows[] = {
     {MD_DEV_HOST, "column", column_sum, "sum_f32"},
     {MD_DEV_HOST, "scan", scan, "cumsum_f32"},
     {MD_DEV_HOST, "gemm", linear, "matmul_gelu_bf16"},
+    {MD_DEV_HOST, "gemm_packed", matmul, "matmul_f32"},
     {MD_DEV_HOST, "gemm_grouped", grouped, "gather_matmul_bf16"},
     {MD_DEV_HOST, "gemv", matmul, "matmul_f32"},
     {MD_DEV_HOST, "chain", attention, "chain_bf16"},
@@ -80,6 +82,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "gemm_mma", linear, "matmul_gelu_bf16"},
     {MD_DEV_CUDA, "gemm_window", window, "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_quantised", integers, "matmul_bf16"},
+    {MD_DEV_CUDA, "gemm_widened", "Y:bf16[i,j] = sum[k](X:bf16[i,k] * f32(W:i4[j,k]))", "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_wgmma8", integers, "matmul_bf16"},
     {MD_DEV_CUDA, "gemm_rows", grouped, "gather_matmul_bf16"},
     {MD_DEV_CUDA, "gemm_grouped", grouped, "gather_matmul_bf16"},
@@ -119,7 +122,7 @@ static void make(made *m, md_dev_kind device, const char *formula)
     assert_ok(md_fx_formula_create(&m->formula, formula, NULL));
     assert_ok(md_st_split(m->formula));
     assert_ok(md_st_program_create(&m->program, m->formula));
-    m->target = (md_fa_target){.program = m->program, .facts = &facts[device]};
+    m->target = (md_fa_target){.program = m->program, .facts = &facts[device], .constants = all_inputs(m->formula)};
     for (int32_t i = 0; i < m->program->n_stages; i++)
         if (m->program->stage[i].kind == MD_ST_CHAIN)
             m->target.stage = i;
@@ -187,6 +190,8 @@ static void check_row(const row *r)
     for (int32_t i = 0; i < source.n_launches; i++) {
         snprintf(more, sizeof more, "launch%d_%s", i + 1, r->words);
         expect_name(name, family, &config, source.n_launches > 1 ? more : r->words);
+        if (source.launch[i].role) /* what variants share has no config */
+            snprintf(name, sizeof name, "md_%s_%s", source.launch[i].role, r->words);
         check_launch(&source.launch[i], name);
     }
     md_kn_source_finish(&source);

@@ -46,7 +46,7 @@ FLOORS = {
     "family": [["family"], ["additions", "applies", "cost", "custom", "emit", "fit", "kernel_name", "numeric"], ["chain", "point", "product"], ["host"], ["cuda"], ["families"],
                ["names"]],
     "tune": [["tune", "wisdom"], ["model", "shape"], ["stored"], ["bench"], ["job"], ["verify"], ["search"], ["calibrate"]],
-    "dispatch": [["args", "pin", "policy", "runtime", "space", "types"], ["compile", "numeric"], ["pool"], ["op"], ["bind", "merged", "registry", "select"], ["cache"], ["run"],
+    "dispatch": [["args", "pin", "policy", "runtime", "space", "types"], ["compile", "numeric"], ["pool"], ["op"], ["bind", "merged", "packed_operand", "registry", "select"], ["cache"], ["run"],
                  ["hybrid"], ["call"], ["create", "open"]],
     "sequence": [["sequence", "values"], ["build", "shape"], ["graph", "memory"], ["lifetime", "segments"],
                  ["create", "launches"], ["bind", "finish", "report"], ["find"], ["run"]],

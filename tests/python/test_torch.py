@@ -88,6 +88,63 @@ class Tensors(unittest.TestCase):
         torch.testing.assert_close(op(torch.nn.Parameter(random(4), requires_grad=False)), random(4) * 2)
 
 
+class Constants(unittest.TestCase):
+    """Weights that are packed once (option constant)."""
+
+    def setUp(self):
+        self.op = md.op("Y[t,n] = sum[k](X[t,k] * W[n,k])", constant="W", name="constants",
+                        pin="gemm_packed/rows12_depth256_block480")
+        self.w, self.x = random(64, 96), random(20, 96)
+
+    def check(self, w=None):
+        w = self.w if w is None else w
+        torch.testing.assert_close(self.op(self.x, w), self.x @ w.T, rtol=1e-5, atol=1e-4)
+
+    def packings(self):
+        return sum(o["counts"]["packings"] for o in md.stats()["ops"] if o["op"] == "constants")
+
+    def test_once(self):
+        before = self.packings()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(4):
+                self.check()
+                self.check(self.w[:32])  # another tensor at the same address: packed by its sizes
+        self.assertEqual(self.packings(), before + 2)
+
+    def test_written_by_torch(self):
+        self.check()
+        self.w.mul_(2)
+        with self.assertWarnsRegex(RuntimeWarning, "constant 'W' was written since it was packed"):
+            self.check()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.check()
+            self.op.changed("W")
+            self.w.add_(1)
+            self.check()
+
+    def test_written_unseen(self):
+        self.check()
+        wanted = self.op(self.x, self.w)
+        self.w.numpy()[:] = 1
+        torch.testing.assert_close(self.op(self.x, self.w), wanted)  # nobody told the op
+        self.op.changed()
+        self.check()
+
+    def test_freed(self):
+        for _ in range(20):  # the op holds its constants: no other gets their memory
+            self.check(torch.randn(64, 96))
+
+    def test_refused(self):
+        with self.assertRaisesRegex(md.ArgumentError, "'X' is not one of the op's constants"):
+            self.op.changed("X")
+        with self.assertRaisesRegex(md.MdError, "option constant: 'V' is no input"):
+            md.op("Y[i] = X[i]", constant=("X", "V"))(torch.ones(3))
+        again = pickle.loads(pickle.dumps(self.op))
+        torch.testing.assert_close(again(self.x, self.w), self.op(self.x, self.w))
+
+
 class Bad(unittest.TestCase):
     def refused(self, error, text, function, *args, **options):
         with self.assertRaisesRegex(error, text):

@@ -2,6 +2,7 @@
 #include "support/variant_internal.h"
 
 #include "support/check.h"
+#include "support/constants.h"
 #include "support/find_family.h"
 
 #include "base/dtype.h"
@@ -105,6 +106,7 @@ static md_status run_stage(variant_bench *b, const md_fa_target *target, const m
     if (geometry.workspace_bytes > 0)
         MD_TRY(b->dev->ops->alloc(&workspace, b->dev, (size_t)geometry.workspace_bytes));
     b->call.workspace = workspace;
+    b->call.packed = workspace ? (char *)workspace + geometry.workspace_bytes - geometry.packed_bytes : NULL;
     b->call.stage = &b->program->stage[target->stage];
     md_status status = MD_OK;
     for (int32_t i = 0; i < source.n_launches && status == MD_OK; i++)
@@ -244,12 +246,18 @@ static void finish(variant_bench *b)
     md_fx_formula_destroy(&b->formula);
 }
 
+static md_fa_target target_of(const variant_bench *b, int32_t stage)
+{
+    return (md_fa_target){
+        .program = b->program, .stage = stage, .facts = &b->dev->facts, .constants = all_inputs(b->formula)};
+}
+
 /* Stages that do not run, a bit each: the parts of a chain that the variant serves, else the chain. */
 static uint64_t idle_stages(const variant_bench *b, const md_fa_family *family, const md_fa_config *config)
 {
     uint64_t idle = 0;
     for (int32_t i = 0; i < b->program->n_stages; i++) {
-        md_fa_target target = {b->program, i, &b->dev->facts};
+        md_fa_target target = target_of(b, i);
         const md_st_stage *s = &b->program->stage[i];
         if (s->kind != MD_ST_CHAIN)
             continue;
@@ -270,7 +278,7 @@ static bool run_all(variant_bench *b, int *n_served, const md_fa_family *family,
     for (int32_t i = 0; i < b->program->n_stages; i++) {
         if (idle >> i & 1)
             continue;
-        md_fa_target target = {b->program, i, &b->dev->facts};
+        md_fa_target target = target_of(b, i);
         bool serving = serves(b, &target, family, config);
         md_fa_config plain = nest ? md_fa_default(nest) : (md_fa_config){{0}};
         *n_served += serving;
@@ -374,7 +382,7 @@ md_status variant_text(md_strbuf *out, md_dev *dev, const variant_case *c, const
     md_status status = md_fa_parse(&family, &config, dev->facts.kind, variant);
     if (status == MD_OK && !variant_prepare(&b, text, sizeof text))
         status = md_fail(MD_INVALID_ARGUMENT, "%s", text);
-    md_fa_target target = {b.program, 0, &dev->facts};
+    md_fa_target target = target_of(&b, 0);
     if (status == MD_OK)
         status = md_fa_emit(&source, family, &target, &config);
     if (status == MD_OK)

@@ -10,8 +10,9 @@ static bool is_half(int64_t n)
 
 static bool may_be_compact(const md_ds_param_map *map)
 {
-    if (map->n_maps > 0 || map->needs_counters || map->needs_report || map->needs_packed || map->n_relocations > MD_DS_MOST_LITERALS ||
-        map->n_params > MD_DS_MOST_COMPACT_PARAMS || (uint64_t)(uintptr_t)map >> MD_DS_PARAM_MAP_BITS)
+    if (map->n_maps > 0 || map->needs_counters || map->needs_report || map->needs_packed ||
+        map->n_relocations > MD_DS_MOST_LITERALS || map->n_params > MD_DS_MOST_COMPACT_PARAMS ||
+        (uint64_t)(uintptr_t)map >> MD_DS_PARAM_MAP_BITS)
         return false;
     for (int32_t i = 0; i < map->n_relocations; i++)
         if (map->relocation[i].plus != MD_DS_BASE + (int32_t)MD_DS_NOTHING)

@@ -123,7 +123,7 @@ __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, md_ds_launc
     const md_ds_arg_layout *layout = &op->layout;
     md_ds_launch_head *head = md_ds_launch_head_of(op, launch_args->launch_plan);
     if (__builtin_expect(head->packing != NULL, 0) &&
-        !(head->packed = md_ds_packed_find_by_number(op, head->packing, launch_args->data)))
+        !(head->packed = md_ds_packed_find(op, head->packing, launch_args->data)))
         return false;
     const md_ds_word *data = launch_args->data, *span = launch_args->launch_plan + layout->n_key,
                      *alias = span + layout->n_tensors;

@@ -187,7 +187,8 @@ bool md_ds_thread_entry_is_current(md_ds_thread_entry *e, const md_ds_op *op)
 /* True if all parameters of the launch are known but for the call's addresses and scalars. */
 static bool is_plain(const md_ds_launch_head *head, const md_ds_param_map *param_map, const md_dev_map *maps)
 {
-    if (head->memory_bytes || head->needs_counters || head->needs_report || head->packing || param_map->n_params > INT8_MAX)
+    if (head->memory_bytes || head->needs_counters || head->needs_report || head->packing ||
+        param_map->n_params > INT8_MAX)
         return false;
     for (int32_t i = 0; i < param_map->n_maps; i++)
         if (maps[i].plus < MD_DS_DATA || maps[i].plus >= 0)

@@ -99,8 +99,8 @@ md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t s
                                .workspace_bytes = round_up(most->workspace_bytes),
                                .packed_bytes = round_up(most->packed_bytes)};
     MD_TRY(lay_out(out));
-    out->n_sets = md_tn_cold_sets(dev, (double)out->set_bytes,
-                                  out->packed_bytes > 0 ? MD_DS_IDLE_PACKED_SETS : MOST_SETS);
+    out->n_sets =
+        md_tn_cold_sets(dev, (double)out->set_bytes, out->packed_bytes > 0 ? MD_DS_IDLE_PACKED_SETS : MOST_SETS);
     const int64_t limit = (dev->ops->free_bytes ? dev->ops->free_bytes(dev) : dev->facts.global_bytes) / SHARE;
     if (out->n_sets * (out->set_bytes + out->packed_bytes) + out->workspace_bytes > limit && limit > 0)
         return md_fail(MD_OUT_OF_MEMORY, "too little memory is free to time in the background");

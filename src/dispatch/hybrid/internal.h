@@ -169,8 +169,9 @@ typedef struct md_ds_idle_memory {
     void *own; /* on the host: the memory, as it was allocated */
 } md_ds_idle_memory;
 
-/** Lays out the sets for one stage, for variants that want no more workspace and packed operands than `most`. UNSUPPORTED where the stage has index tensors (made-up values could be wrong ones)
- * or is larger than MD_DS_IDLE_BENCH_BYTES; OUT_OF_MEMORY where it needs more than 5% of what is free. */
+/** Lays out the sets for one stage, for variants that want no more workspace and packed operands than `most`.
+ * UNSUPPORTED where the stage has index tensors (made-up values could be wrong ones) or is larger than
+ * MD_DS_IDLE_BENCH_BYTES; OUT_OF_MEMORY where it needs more than 5% of what is free. */
 md_status md_ds_idle_memory_plan(md_ds_idle_memory *out, md_ds_op *op, int32_t stage, const md_kn_shape *shape,
                                  const md_kn_geometries *most);
 /** Gets the memory, which others may have moved since, and fills it. The runtime's lock of tuning is held, until the

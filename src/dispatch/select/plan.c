@@ -122,8 +122,7 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
         plan->model_us += md_tn_predict_us(&target, v->family, &v->config, shape->size);
         md_fa_geometry_of(&plan->stage[s].geometry, v->family, &target, &v->config, shape);
         plan->n_packing += plan->stage[s].geometry.packed_bytes > 0;
-        plan->packed_bytes =
-            MD_MAX(plan->packed_bytes, (size_t)MD_MAX(plan->stage[s].geometry.packed_bytes, 0));
+        plan->packed_bytes = MD_MAX(plan->packed_bytes, (size_t)MD_MAX(plan->stage[s].geometry.packed_bytes, 0));
     }
     return lay_out(plan, op, shape->size);
 }

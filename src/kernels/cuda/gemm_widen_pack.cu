@@ -1,6 +1,6 @@
-/* Packs weights of 4 and 8 bits for gemm_widened.cu: for 64 columns of the result and 64 of K, the bytes that each thread
- * of a warpgroup widens, in the order in which it does, 16 bytes of each thread side by side. A thread of this kernel
- * makes such a piece. Weights beyond the last column or the end of K are zeros.
+/* Packs weights of 4 and 8 bits for gemm_widened.cu: for 64 columns of the result and 64 of K, the bytes that each
+ * thread of a warpgroup widens, in the order in which it does, 16 bytes of each thread side by side. A thread of this
+ * kernel makes such a piece. Weights beyond the last column or the end of K are zeros.
  *
  * md_config.h: MD_KIND_1 (an MD_OF_ of quantised.h), MD_CHUNKS (K is padded to so many times 64), and what quantised.h
  * wants. md_expr.h: src/codegen/product/product.h */
@@ -32,7 +32,8 @@ MD_INLINE uint32_t md_weight(const md_params *p, const md_weights &w, int64_t co
 MD_INLINE int64_t md_column_of(int64_t first, int lane, int r) { return first + lane / 4 + (r & 1) * 8; }
 MD_INLINE int64_t md_step_of(int64_t first, int lane, int r) { return first + lane % 4 * 2 + (r >> 1) * 8; }
 
-/* Eight halves of bytes: of register r the first at bit 4 r, the second at bit 16 + 4 r. Signed ones are 8 too large. */
+/* Eight halves of bytes: of register r the first at bit 4 r, the second at bit 16 + 4 r. Signed ones are 8 too
+ * large. */
 MD_INLINE uint32_t md_word_of_halves(const md_params *p, const md_weights &w, int64_t column, int64_t k, int lane)
 {
     uint32_t word = MD_KIND_1 == MD_OF_I4 ? 0x88888888u : 0;

@@ -1,7 +1,7 @@
-/* Products of few rows of 16-bit activations with packed weights of 4 or 8 bits, on Hopper's tensor cores. The product is
- * swapped: the 64 rows of a warpgroup's instruction are columns of the result. They come from registers, where packed
- * weights (gemm_widen_pack.cu) are widened to 16 bits, without rounding; rows of activations come from shared memory,
- * as many as the instruction has columns. The sum of a run of K that shares a scale is made in f32, less the zero point
+/* Products of few rows of 16-bit activations with packed weights of 4 or 8 bits, on Hopper's tensor cores. The
+ * product is swapped: the 64 rows of a warpgroup's instruction are columns of the result. They come from registers,
+ * where packed weights (gemm_widen_pack.cu) are widened to 16 bits, without rounding; rows of activations come from
+ * shared memory, as many as the instruction has columns. The sum of a run of K that shares a scale is made in f32, less the zero point
  * times the sum of the activations, and its scaled value is added.
  *
  * One warp copies, by TMA and by bulk copies, into a ring of stages of 64 of K. The blocks of a cluster share K: each
@@ -12,12 +12,12 @@
  *   MD_STAGES, MD_SPLIT        of the ring; blocks of a cluster
  *   MD_BLOCKS                  of an SM that registers must leave room for
  *   MD_RUN                     steps of K that share a scale, 32, 64 or 128; 0: all do, or there is none
- *   MD_CHUNKS                  stages of a unit: of a run, or of some that are waited for together
+ *   MD_CHUNKS                  stages of a unit, whose products are waited for together
  *   MD_HAS_SCALE, MD_HAS_ZERO
  *   MD_KIND_1, MD_MULTIPLY     as gemm_quantised.cu
  *   md_wgmma(sums, a, b, adds)   the instruction: 64 rows from registers by MD_BN columns by 16 of K
- * md_expr.h: src/codegen/product/product.h, md_scale_1 and md_zero_1 (src/codegen/product/quantised.c); md_params begins
- * with the md_tensor_map of the activations and has `packed`. */
+ * md_expr.h: src/codegen/product/product.h, md_scale_1 and md_zero_1 (src/codegen/product/quantised.c); md_params
+ * begins with the md_tensor_map of the activations and has `packed`. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
@@ -93,8 +93,8 @@ MD_INLINE void md_produce(const md_params &p, const md_part &w, unsigned tiles, 
 }
 
 /* ---- Weights */
-/* Two halves of bytes that stand in the last bits of 16-bit reals, less what these have besides. One instruction has one
- * literal, so the power is in a register. */
+/* Two halves of bytes that stand in the last bits of 16-bit reals, less what these have besides. One instruction has
+ * one literal, so the power is in a register. */
 MD_INLINE uint32_t md_widen_two(uint32_t word, int r)
 {
     const uint32_t power = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x43004300u : 0x64006400u;

@@ -103,8 +103,11 @@ static void forget(md_py_op *self, int32_t arg)
     free(dropped);
 }
 
+/* Other Ops may share the library's: they must not find what was packed from memory that becomes another array's. */
 void md_py_constants_free(md_py_op *self)
 {
+    for (int32_t i = 0; i < self->n_constants; i++)
+        (void)tell(self, self->arg[self->constant[i].arg].name, self->constant[i].data);
     forget(self, -1);
     free(self->constant);
 }

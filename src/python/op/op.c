@@ -40,9 +40,9 @@ static int read_formula(md_py_op *self, const char *formula)
 
 static int set_up(md_py_op *self, PyObject *args, PyObject *kwargs)
 {
-    static const char *const names[] = {"formula",   "name",    "sizes",  "hints", "weights",        "pin",
-                                        "select",    "numeric", "bounds", "tune",  "tune_budget_ms", "max_variants",
-                                        "uncovered", "async_",  "tf32",   "constant", NULL};
+    static const char *const names[] = {
+        "formula", "name",           "sizes",        "hints",     "weights", "pin",  "select",   "numeric", "bounds",
+        "tune",    "tune_budget_ms", "max_variants", "uncovered", "async_",  "tf32", "constant", NULL};
     const char *formula, *text[MD_PY_TEXTS] = {NULL};
     int select = 0, numeric = 0, bounds = 0, tune = 0, max_variants = 0, async = 0, tf32 = 0;
     md_op_options *const o = &self->options;
@@ -83,13 +83,14 @@ static void op_free(PyObject *object)
 {
     md_py_op *self = (md_py_op *)object;
     PyTypeObject *type = Py_TYPE(object);
+    if (self->constant)
+        md_py_constants_free(self);
     for (int i = 0; i < self->n_variants; i++) {
         md_op_destroy(&self->variant[i]->op);
         md_formula_destroy(&self->variant[i]->formula);
         free(self->variant[i]);
     }
     free(self->variant);
-    md_py_constants_free(self);
     md_formula_destroy(&self->formula);
     for (int i = 0; i < MD_PY_TEXTS; i++)
         free(self->text[i]);
@@ -128,8 +129,9 @@ static int run(md_py_call *call, md_py_op *self, PyObject **made, PyObject *stre
     if (md_py_call_begin(call, self) < 0)
         return -1;
     const md_py_variant *v = md_py_variant_of(self, call->dtype, call->device);
-    if (!v || (self->options.constant && md_py_constants_check(self, call) < 0) || (made && md_py_make_outputs(call, self, v, made) < 0) ||
-        (sizes && take_sizes(call, self, v, sizes) < 0) || md_py_stream_of(&on, call->first, stream) < 0)
+    if (!v || (self->options.constant && md_py_constants_check(self, call) < 0) ||
+        (made && md_py_make_outputs(call, self, v, made) < 0) || (sizes && take_sizes(call, self, v, sizes) < 0) ||
+        md_py_stream_of(&on, call->first, stream) < 0)
         return -1;
     Py_BEGIN_ALLOW_THREADS status = md_call(v->op, on, call->arg, call->n);
     Py_END_ALLOW_THREADS if (status == MD_OK) return md_py_call_written(call, self, made);

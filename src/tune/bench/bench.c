@@ -143,8 +143,7 @@ void md_tn_bench_finish(md_tn_bench *b)
 static md_status reserve(md_tn_bench *b, const md_kn_geometries *geometry)
 {
     const int64_t own_bytes = (geometry->workspace_bytes + PACKED_ALIGNMENT - 1) / PACKED_ALIGNMENT * PACKED_ALIGNMENT,
-                  packed_bytes =
-                      (geometry->packed_bytes + PACKED_ALIGNMENT - 1) / PACKED_ALIGNMENT * PACKED_ALIGNMENT,
+                  packed_bytes = (geometry->packed_bytes + PACKED_ALIGNMENT - 1) / PACKED_ALIGNMENT * PACKED_ALIGNMENT,
                   n_bytes = own_bytes + b->n_sets * packed_bytes;
     if (n_bytes > b->workspace_bytes) {
         if (b->workspace)

@@ -113,8 +113,8 @@ static md_status make_sets(measurement *m, const md_fa_target *target, const md_
 {
     const int64_t limit = md_tn_copies_limit(m->dev), align = MD_TN_COPIES_ALIGNMENT,
                   own_bytes = (workspace_bytes + align - 1) / align * align,
-                  set_bytes = md_tn_copies_bytes(target, call,
-                                                 own_bytes + (m->packed_bytes + align - 1) / align * align);
+                  set_bytes =
+                      md_tn_copies_bytes(target, call, own_bytes + (m->packed_bytes + align - 1) / align * align);
     if (set_bytes > limit)
         return md_fail(MD_OUT_OF_MEMORY, "measuring would take more than %lld bytes", (long long)limit);
     int64_t sweep_bytes = md_tn_sweep_bytes(m->dev);

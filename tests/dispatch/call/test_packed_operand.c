@@ -81,7 +81,7 @@ static void end(md_op *op)
  * launch plans. */
 static void test_same_bits(void **unused)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},   {3, 31, 7},   {12, 33, 256}, {13, 64, 257},
+    static const int64_t sizes[][3] = {{1, 1, 1},      {3, 31, 7},    {12, 33, 256}, {13, 64, 257},
                                        {40, 150, 530}, {24, 32, 512}, {5, 149, 300}};
     begin();
     data *d = make_data();
@@ -125,7 +125,8 @@ static void test_formulas(void **unused)
         const bool is_across = f == 2;
         md_tensor y = md_tensor_make(d->y, MD_F32, 2, (int64_t[]){rows, columns}),
                   x = md_tensor_make(d->x, MD_F32, 2, (int64_t[]){rows, depth}),
-                  w = md_tensor_make(d->w, MD_F32, 2, (int64_t[]){is_across ? depth : columns, is_across ? columns : depth}),
+                  w = md_tensor_make(d->w, MD_F32, 2,
+                                     (int64_t[]){is_across ? depth : columns, is_across ? columns : depth}),
                   v = md_tensor_make(d->v, MD_F32, 2, (int64_t[]){columns, formulas[f].has_scale ? depth / 32 : depth});
         const md_arg args[] = {md_t(&y), md_t(&x), md_t(&w), md_t(&v)};
         const int n = md_op_n_args(op);
@@ -238,7 +239,8 @@ static void test_ways(void **unused)
     data *d = make_data();
     md_op *op = make_op(plain, "W", pin);
     md_launch *launch = NULL;
-    md_tensor y = md_tensor_make(d->y, MD_F32, 2, (int64_t[]){9, 64}), x = md_tensor_make(d->x, MD_F32, 2, (int64_t[]){9, 64}),
+    md_tensor y = md_tensor_make(d->y, MD_F32, 2, (int64_t[]){9, 64}),
+              x = md_tensor_make(d->x, MD_F32, 2, (int64_t[]){9, 64}),
               w = md_tensor_make(d->w, MD_F32, 2, (int64_t[]){64, 64});
     const md_arg args[] = {md_t(&y), md_t(&x), md_t(&w)};
     assert_ok(md_call(op, NULL, args, 3));
@@ -253,8 +255,8 @@ static void test_ways(void **unused)
     assert_int_equal(count_of("packings"), 1);
     end(op);
     begin();
-    assert_ok(md_op_create(&op, context, plain,
-                           &(md_op_options){.constant = "W", .select = MD_SELECT_MEASURE, .name = "P"}));
+    assert_ok(
+        md_op_create(&op, context, plain, &(md_op_options){.constant = "W", .select = MD_SELECT_MEASURE, .name = "P"}));
     for (int i = 0; i < 3; i++)
         assert_ok(md_call(op, NULL, args, 3));
     free(d);

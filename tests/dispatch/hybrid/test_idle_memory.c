@@ -116,7 +116,8 @@ static void what_is_not_timed(void **state)
     assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){0}), MD_UNSUPPORTED, "too large");
     shape.extent[0][0] = 100;
     later_device.base.facts.global_bytes = 1 << 30;
-    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){.workspace_bytes = 1 << 30}), MD_OUT_OF_MEMORY, "too little memory");
+    assert_fails(md_ds_idle_memory_plan(&m, op, 0, &shape, &(md_kn_geometries){.workspace_bytes = 1 << 30}),
+                 MD_OUT_OF_MEMORY, "too little memory");
     later_finish(&op);
     op = script_op(&later_world, "Y:i32[n] = X:i32[n]", NULL);
     shape = (md_kn_shape){.size = {100}, .extent = {{100}, {100}}, .stride = {{1}, {1}}};

@@ -53,8 +53,8 @@ static md_status print_launch(md_kn_launch_source *out, const md_fa_target *targ
                               const md_fa_cuda_product_text *text, const char *defines)
 {
     md_strbuf expr = {0}, config = {0};
-    MD_TRY(md_fa_cuda_map_params(out, target, text->n_maps, text->map,
-                                 (md_fa_cuda_more_params){.packed = text->packs}));
+    MD_TRY(
+        md_fa_cuda_map_params(out, target, text->n_maps, text->map, (md_fa_cuda_more_params){.packed = text->packs}));
     out->code = MD_KN_TEXT;
     out->role = text->role;
     snprintf(out->entry, sizeof out->entry, "md_kernel");

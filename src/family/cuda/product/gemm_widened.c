@@ -1,6 +1,6 @@
-/* Family gemm_widened: products of few rows of 16-bit activations with constant weights of 4 or 8 bits on Hopper's tensor
- * cores (kernels/cuda/gemm_widened.cu). The weights are packed once, and widened in registers, which the instruction
- * takes; scales and zero points of runs of K come to the sums in f32. Only for ops with option `constant`. */
+/* Family gemm_widened: products of few rows of 16-bit activations with constant weights of 4 or 8 bits on Hopper's
+ * tensor cores (kernels/cuda/gemm_widened.cu). The weights are packed once, and widened in registers, which the
+ * instruction takes; scales and zero points of runs of K come to the sums in f32. Only for ops with `constant`. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -150,7 +150,9 @@ static double blocks_of(const widened_spec *s, const md_fa_product *sized)
 /* Instructions of a warp for 16 of K, its share of runs included. */
 static double instructions(const widened_spec *s)
 {
-    const double widening = md_dtype_bits(s->weights) == 4 ? WIDEN_HALVES : s->type == MD_BF16 ? WIDEN_BYTES : WIDEN_TO_F16,
+    const double widening = md_dtype_bits(s->weights) == 4 ? WIDEN_HALVES
+                            : s->type == MD_BF16           ? WIDEN_BYTES
+                                                           : WIDEN_TO_F16,
                  runs = s->run > 0 ? 16.0 / s->run : 0;
     return widening + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
 }
@@ -171,8 +173,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
                  multiply = waves * together * steps * s->groups * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
                  memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY);
     const double us = pow(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3), 1.0 / 3) + START +
-                      (s->split > 1 ? MEET : 0) +
-                      md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
+                      (s->split > 1 ? MEET : 0) + md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
     md_fa_cuda_product_time_features(out, us, 1);
 }
 
@@ -184,8 +185,8 @@ static void print_instruction(md_strbuf *out, const widened_spec *s)
     md_strbuf_printf(out,
                      "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
                      "], const unsigned (&a)[4], unsigned long long b, int adds)\n{\n    asm volatile(\"{\\n.reg "
-                     ".pred p;\\nsetp.ne.b32 p, %%%" PRId32
-                     ", 0;\\nwgmma.mma_async.sync.aligned.m64n%" PRId32 "k16.f32.%s.%s {",
+                     ".pred p;\\nsetp.ne.b32 p, %%%" PRId32 ", 0;\\nwgmma.mma_async.sync.aligned.m64n%" PRId32
+                     "k16.f32.%s.%s {",
                      n, n + 5, s->rows, type, type);
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
@@ -195,15 +196,14 @@ static void print_instruction(md_strbuf *out, const widened_spec *s)
                      n, n + 1, n + 2, n + 3, n + 4);
     for (int32_t i = 0; i < n; i++)
         md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
-    md_strbuf_add(
-        out, "\n        : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(adds));\n}\n");
+    md_strbuf_add(out, "\n        : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(adds));\n}\n");
 }
 
 /* What both launches want: variants with equal ones share what is packed. */
 static void print_packing(md_strbuf *out, const widened_spec *s)
 {
-    static const char *const kind[] = {[MD_F8E4M3] = "F8E4M3", [MD_F8E5M2] = "F8E5M2", [MD_I8] = "I8",
-                                       [MD_U8] = "U8",         [MD_I4] = "I4",         [MD_U4] = "U4"};
+    static const char *const kind[] = {
+        [MD_F8E4M3] = "F8E4M3", [MD_F8E5M2] = "F8E5M2", [MD_I8] = "I8", [MD_U8] = "U8", [MD_I4] = "I4", [MD_U4] = "U4"};
     const md_fa_define list[] = {{"BK", CHUNK_DEPTH}, {"CHUNKS", s->chunks}, {"IS_INTEGER", 0}};
     md_fa_print_defines(out, list, MD_COUNT(list));
     md_strbuf_printf(out, "#define MD_KIND_1 MD_OF_%s\n#define MD_MULTIPLY %s\n", kind[s->weights],
@@ -212,8 +212,8 @@ static void print_packing(md_strbuf *out, const widened_spec *s)
 
 static void print_defines(md_strbuf *out, const widened_spec *s)
 {
-    const md_fa_define list[] = {{"GROUPS", s->groups}, {"BN", s->rows},        {"STAGES", s->stages},
-                                 {"BLOCKS", s->blocks}, {"RUN", s->run},        {"HAS_SCALE", s->has_scale},
+    const md_fa_define list[] = {{"GROUPS", s->groups},    {"BN", s->rows}, {"STAGES", s->stages},
+                                 {"BLOCKS", s->blocks},    {"RUN", s->run}, {"HAS_SCALE", s->has_scale},
                                  {"HAS_ZERO", s->has_zero}};
     print_packing(out, s);
     md_fa_print_defines(out, list, MD_COUNT(list));
@@ -229,8 +229,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
     md_kn_map map;
     if (s->blocks < 1)
         return md_fail(MD_UNSUPPORTED, "the tile has more sums than registers, or than shared memory holds");
-    if (!md_fa_cuda_product_of(&p, target) || !md_cg_quantised_of(&q, &p) ||
-        !md_fa_cuda_map_operand(&map, &p, MD_CG_A))
+    if (!md_fa_cuda_product_of(&p, target) || !md_cg_quantised_of(&q, &p) || !md_fa_cuda_map_operand(&map, &p, MD_CG_A))
         return md_fail(MD_INTERNAL, "operands of few bits are none any more");
     map.box[0] = CHUNK_DEPTH;
     map.box[1] = (uint16_t)s->rows;
@@ -250,7 +249,8 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
                                           .packs = true,
                                           .n_maps = 1,
                                           .map = &map};
-    const md_status status = packing.failed ? md_fail_memory() : md_fa_cuda_product_emit(out, target, &p, &text, &defines);
+    const md_status status =
+        packing.failed ? md_fail_memory() : md_fa_cuda_product_emit(out, target, &p, &text, &defines);
     md_strbuf_finish(&packing);
     out->packs = s->packs;
     return status;
@@ -266,8 +266,8 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
         return;
     out->packed_bytes = packed_bytes(s, sized);
     out->workspace_bytes = out->packed_bytes;
-    out->launch[0] = md_fa_cuda_launch(
-        MD_MIN((out->packed_bytes / 16 + PACK_THREADS - 1) / PACK_THREADS, 1 << 20), PACK_THREADS);
+    out->launch[0] =
+        md_fa_cuda_launch(MD_MIN((out->packed_bytes / 16 + PACK_THREADS - 1) / PACK_THREADS, 1 << 20), PACK_THREADS);
     md_kn_geometry *g = &out->launch[1];
     *g = md_fa_cuda_launch((int64_t)blocks_of(s, sized), s->threads);
     g->cluster = s->split;

@@ -226,8 +226,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
     cut plan = cut_of(target, &sized, s);
-    md_scratch scratch =
-        md_scratch_of(tiling_of(target, s), plan.split, sized.rows, sized.columns, sized.depth);
+    md_scratch scratch = md_scratch_of(tiling_of(target, s), plan.split, sized.rows, sized.columns, sized.depth);
     const int32_t main = s->packs != 0;
     out->launch[main].blocks = plan.regions * sized.batch;
     out->launch[main].scratch_bytes = scratch.all * md_cg_product_acc_bytes(&s->p);
@@ -276,8 +275,7 @@ static md_status emit_packing(md_kn_source *out, const md_fa_target *target, con
     const md_fa_host_tile tile = {PACKED_ROWS, s->config.value[VECS], PACKED_DEPTH};
     md_fa_host_tile_print(&defines, target, &s->p, &tile);
     out->launch[0].role = "gemm_pack";
-    const md_status status =
-        md_fa_product_emit_packed(&out->launch[0], target, &s->p, "host/gemm_pack.c", &defines);
+    const md_status status = md_fa_product_emit_packed(&out->launch[0], target, &s->p, "host/gemm_pack.c", &defines);
     md_strbuf_finish(&defines);
     return status;
 }
@@ -319,7 +317,8 @@ md_fa_class md_fa_host_gemm_class(const md_fa_target *target, const md_fa_config
     return class;
 }
 
-const md_fa_kind md_fa_host_gemm_kind = {.envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
+const md_fa_kind md_fa_host_gemm_kind = {
+    .envelope = envelope, .features = features, .emit = emit, .geometry = geometry};
 
 const md_fa_family md_fa_host_gemm = {
     .name = "gemm",

@@ -1,5 +1,5 @@
-/* Family gemm_packed: gemm whose operand B is constant, and was packed once (kernels/host/gemm_pack.c). Only for ops with
- * option `constant`. `vecs` is the packed form: variants of one value share it. */
+/* Family gemm_packed: gemm whose operand B is constant, and was packed once (kernels/host/gemm_pack.c). Only for ops
+ * with option `constant`. `vecs` is the packed form: variants of one value share it. */
 #include "base/dtype.h"
 #include "family/host/product/region.h"
 #include "family/numeric.h"
