@@ -1,8 +1,8 @@
-/* Products of few rows of 16-bit activations with packed weights of 4 or 8 bits, on Hopper's tensor cores. The
- * product is swapped: the 64 rows of a warpgroup's instruction are columns of the result. They come from registers,
- * where packed weights (gemm_widen_pack.cu) are widened to 16 bits, without rounding; rows of activations come from
- * shared memory, as many as the instruction has columns. The sum of a run of K that shares a scale is made in f32, less the zero point
- * times the sum of the activations, and its scaled value is added.
+/* Products of few rows of 16-bit activations with packed weights of 4 or 8 bits, on Hopper's tensor cores. The product
+ * is swapped: the 64 rows of a warpgroup's instruction are columns of the result. They come from registers, where
+ * packed weights (gemm_widen_pack.cu) are widened to 16 bits, without rounding; rows of activations come from shared
+ * memory, as many as the instruction has columns. The sum of a run of K that shares a scale is made in f32, less the
+ * zero point times the sum of the activations, and its scaled value is added.
  *
  * One warp copies, by TMA and by bulk copies, into a ring of stages of 64 of K. The blocks of a cluster share K: each
  * adds up its part, and then some rows of all parts, in order.
