@@ -4,6 +4,7 @@
 
 #include "codegen/product/product.h"
 #include "device/nvrtc/nvrtc.h"
+#include "support/constants.h"
 
 static const struct {
     const char *text;
@@ -144,10 +145,11 @@ static void compile(const gate *g, fixture *f, int32_t capability)
     assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, g->variant));
     assert_true(md_fa_legal(family, &f->target, &config, NULL));
     assert_ok(md_fa_emit(&source, family, &f->target, &config));
-    const char *text = md_strbuf_text(&source.launch[0].text);
+    const md_kn_launch_source *launch = &source.launch[source.packs ? 1 : 0];
+    const char *text = md_strbuf_text(&launch->text);
     assert_ok(md_dev_nvrtc_compile(&binary, &n, &log, text, f->facts.arch));
-    assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, source.launch[0].entry));
-    if (strstr(g->text, "- Z[")) /* qparams of bf16 by runs of 32 are copied as they lie */
+    assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, launch->entry));
+    if (strstr(g->text, "- Z[") && !source.packs) /* qparams of bf16 by runs of 32 are copied as they lie */
         assert_true(strstr(text, "#define MD_ZERO_LIES 1") && strstr(text, "#define MD_SCALE_LIES_1 1"));
     print_message("%s, %s: %d registers\n", f->facts.arch, g->variant, (int)cubin.registers);
     assert_int_equal(cubin.capability, capability);
@@ -164,6 +166,11 @@ static const gate hopper[] = {
      "gemm_wgmma8/rows128_columns256_pingpong0_cluster2_epilogue1", 168},
     {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e4m3[j,k]) * A[i] * B[j]", MD_BF16,
      "gemm_wgmma8/rows128_columns128_pingpong0_cluster2_epilogue1", 168},
+    {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16, "gemm_widened/rows128_columns8_split4", 104},
+    {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16, "gemm_widened/rows128_columns64_split1", 168},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:u4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_F16,
+     "gemm_widened/rows64_columns32_split2", 168},
+    {"Y[i,j] = gelu(sum[k](X[i,k] * W:i8[j,k]) * S[j])", MD_BF16, "gemm_widened/rows64_columns64_split2", 168},
 };
 
 static void test_registers(void **state)
@@ -186,6 +193,7 @@ static void test_registers(void **state)
         fixture f;
         open_fixture(&f, hopper[i].text, hopper[i].dtype);
         f.target.allows_tf32 = true;
+        f.target.constants = all_inputs(f.formula);
         compile(&hopper[i], &f, 90);
         close_fixture(&f);
     }

@@ -22,7 +22,7 @@ enum {
     LEAST_STAGES = 4,
     MOST_STAGES = 16,
     PACK_THREADS = 256,
-    OTHER_REGISTERS = 88 /* of a thread, besides sums */
+    OTHER_REGISTERS = 64 /* of a thread, besides sums */
 };
 
 typedef struct widened_spec {
