@@ -2,14 +2,14 @@
  * with option `constant`. `vecs` is the packed form: variants of one value share it. */
 #include "base/dtype.h"
 #include "family/host/product/region.h"
-#include "family/numeric.h"
 
 /* True if packed columns take no more memory than the loads: narrower weights are faster widened anew (measured). */
 static bool is_wide(const md_cg_product *p)
 {
     for (int32_t o = MD_CG_B; o <= p->n_products; o++) {
         const md_fx_node *load = md_cg_product_memory(p, o);
-        if (load && (int32_t)md_dtype_size(md_cg_product_dtype(p, load)) < md_cg_product_acc_bytes(p))
+        const int32_t values = p->is_paired ? 2 : 1; /* of an accumulator */
+        if (load && values * (int32_t)md_dtype_size(md_cg_product_dtype(p, load)) < md_cg_product_acc_bytes(p))
             return false;
     }
     return true;
@@ -43,5 +43,5 @@ const md_fa_family md_fa_host_gemm_packed = {
     .kind = &md_fa_host_gemm_kind,
     .spec_of = spec_of,
     .legal = legal,
-    .numeric = md_fa_class_product,
+    .numeric = md_fa_host_gemm_class,
 };

@@ -20,6 +20,8 @@ _Static_assert(sizeof(md_fa_host_gemm_spec) <= sizeof(md_fa_spec), "there is roo
 extern const md_fa_kind md_fa_host_gemm_kind;
 /** The stage as a product, and the config; packs 0. False: it is none. */
 bool md_fa_host_gemm_spec_of(md_fa_host_gemm_spec *out, const md_fa_target *target, const md_fa_config *config);
+/** The class of its sums. */
+md_fa_class md_fa_host_gemm_class(const md_fa_target *target, const md_fa_config *config);
 /** True if the tile can be packed and fits into registers. */
 bool md_fa_host_gemm_is_legal(const md_fa_target *target, const md_fa_host_gemm_spec *spec);
 
