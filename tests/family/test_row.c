@@ -283,6 +283,21 @@ static void test_ranges(void **state)
     }
 }
 
+/* One of two equal conditions marks P[a] as a length, which is reported where it is above the row's. */
+static void test_lengths_of_ranges(void **state)
+{
+    (void)state;
+    static const char *const formulas[] = {
+        "Y[a] = prod[n](where(n < P:i64[a], X[n], 1)); Z[a] = max[n](where(n < P[a], W[a,n], -inf))",
+        "Z[a] = max[n](where(n < P:i64[a], W[a,n], -inf)); Y[a] = sum[n](where(n < P[a], W[a,n], 0))"};
+    for (int i = 0; i < MD_COUNT(formulas); i++) {
+        md_strbuf text = {0};
+        assert_ok(variant_text(&text, device, &(variant_case){.formula = formulas[i]}, PERSISTENT));
+        assert_non_null(strstr(md_strbuf_text(&text), "md_report(p->report, "));
+        md_strbuf_finish(&text);
+    }
+}
+
 /* P[a] + j moves by one with j: vectors from a place that memory says, also beyond an axis' end, from any stride. */
 static void test_places_in_memory(void **state)
 {
@@ -309,7 +324,8 @@ int main(void)
         cmocka_unit_test(test_masked_rows), cmocka_unit_test(test_row_values),
         cmocka_unit_test(test_dtypes),      cmocka_unit_test(test_few_elements),
         cmocka_unit_test(test_columns),     cmocka_unit_test(test_streaming),
-        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_places_in_memory),
+        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_lengths_of_ranges),
+        cmocka_unit_test(test_places_in_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

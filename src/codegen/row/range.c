@@ -95,6 +95,20 @@ static void add_condition(finder *f, const md_fx_node *n)
         f->out->is_all = false;
 }
 
+/* The condition that all reductions have; NULL: they have none in common. One that marks a length, so that it is
+ * reported, comes before an equal one that does not. */
+static const md_fx_node *shared_condition(const md_st_program *program, const md_st_stage *st)
+{
+    const md_fx_node *condition = condition_of(&st->row.reduction[0]);
+    for (int32_t i = 1; condition && i < st->row.n_reductions; i++) {
+        const md_fx_node *other = condition_of(&st->row.reduction[i]);
+        if (!other || !md_fx_equal(program->formula, condition, other))
+            return NULL;
+        condition = md_fx_has_kind(other, MD_FX_LENGTH) ? other : condition;
+    }
+    return condition;
+}
+
 static void find(void *result, const md_st_program *program, int32_t stage, const void *is_column)
 {
     md_cg_range *out = result;
@@ -103,12 +117,7 @@ static void find(void *result, const md_st_program *program, int32_t stage, cons
     *out = (md_cg_range){.is_all = true};
     if (st->row.has_elements || st->row.n_reductions == 0)
         return;
-    const md_fx_node *condition = condition_of(&st->row.reduction[0]);
-    for (int32_t i = 1; condition && i < st->row.n_reductions; i++) {
-        const md_fx_node *other = condition_of(&st->row.reduction[i]);
-        if (!other || !md_fx_equal(program->formula, condition, other))
-            condition = NULL;
-    }
+    const md_fx_node *const condition = shared_condition(program, st);
     if (condition)
         add_condition(&f, condition);
 }
