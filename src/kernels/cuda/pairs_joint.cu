@@ -9,7 +9,7 @@
  *
  *     weights of the first product  beside  the second product
  *     those of both                 beside  the early sum
- *     additions to memory           beside  the late sum and the next block's first product
+ *     additions to memory           beside  the next block's first product and the late sum
  *
  * Launches before and after (MD_PHASE) clear that memory and store the results.
  *

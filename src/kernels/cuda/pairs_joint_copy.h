@@ -6,7 +6,6 @@
 MD_INLINE constexpr int md_lines_bytes(int lines, int length) { return (length + 63) / 64 * lines * 128; }
 
 enum {
-    NOTERS = 2, /* warps that write down what is known of rows */
     KEYS1_AT = md_lines_bytes(OWN, LENGTH0),
     STAGES_AT = KEYS1_AT + md_lines_bytes(OWN, LENGTH1),
     ROWS1_AT = md_lines_bytes(BLOCK, LENGTH0),
@@ -40,7 +39,7 @@ MD_INLINE void md_init_bars(const md_bars &b)
     md_bar_init(b.sums, 4 * GROUPS);
     md_bar_init(b.sent, 1);
     MD_FOR (i, MD_STAGES) {
-        md_bar_init(b.full + i * 8, 1 + NOTERS);
+        md_bar_init(b.full + i * 8, 3); /* warps */
         md_bar_init(b.empty + i * 8, 4 * GROUPS);
     }
     md_bar_init_fence();
@@ -53,9 +52,9 @@ typedef int md_block;
 MD_INLINE int md_number_of(md_block b) { return b >> 1; }
 MD_INLINE bool md_is_open(md_block b) { return b & 1; }
 
-/* The blocks with a row that has some key of the tile, from the last to the first: so do all tiles at about the same
- * time where later rows have more keys. They are looked at 32 at a time, by whole warps. These
- * threads have few registers: what follows from the block's number is computed anew each time. */
+/* The blocks with a row that has some key of the tile, in order; with MD_ORDER from the last to the first, so that all
+ * tiles have a block at about the same time where later rows have more keys. They are looked at 32 at a time, by whole
+ * warps. These threads have few registers: what follows from the block's number is computed anew each time. */
 typedef struct md_walk {
     int next; /* how many blocks have been looked at */
     unsigned has, open; /* of the last 32 of these */
@@ -72,7 +71,7 @@ MD_INLINE void md_look_at(bool &has, bool &open, const md_params &p, const md_ro
 {
     const md_tile t = md_own_tile(p);
     const int first = t.tile * OWN, stop = min(first + OWN, (int)md_chain_keys(&p));
-    has = number >= 0 && (MD_SPLIT == 1 || number / blocks.each % MD_SPLIT == t.part);
+    has = (unsigned)number < (unsigned)blocks.all && (MD_SPLIT == 1 || number / blocks.each % MD_SPLIT == t.part);
     open = stop == first + OWN;
     if (!has)
         return;
@@ -87,12 +86,14 @@ MD_INLINE void md_look_at(bool &has, bool &open, const md_params &p, const md_ro
 #endif
 }
 
+MD_INLINE int md_walked(const md_row_blocks &blocks, int n) { return MD_ORDER ? blocks.all - 1 - n : n; }
+
 MD_INLINE md_block md_next_block(md_walk &w, const md_params &p)
 {
     const md_row_blocks blocks = md_row_blocks_of(p);
     while (w.has == 0 && w.next < blocks.all) {
         bool has, open;
-        md_look_at(has, open, p, blocks, blocks.all - 1 - w.next - (md_ask_thread() & 31));
+        md_look_at(has, open, p, blocks, md_walked(blocks, w.next + (md_ask_thread() & 31)));
         w.has = md_ballot(has);
         w.open = md_ballot(open);
         w.next += 32;
@@ -101,7 +102,7 @@ MD_INLINE md_block md_next_block(md_walk &w, const md_params &p)
         return -1;
     const int lane = __ffs(w.has) - 1;
     w.has &= w.has - 1;
-    return (blocks.all + 31 - w.next - lane) * 2 + (w.open >> lane & 1);
+    return md_walked(blocks, w.next - 32 + lane) * 2 + (w.open >> lane & 1);
 }
 
 /* Brings the tile's keys. One thread. */
@@ -130,7 +131,7 @@ MD_INLINE void md_bring_rows(unsigned to, const md_params &p, int row, unsigned 
         md_copy_rows1(to + ROWS1_AT + c * (BLOCK * 128), p, r, c * 64, bar);
 }
 
-/* Block after block, and a last stage that says that there is none. One thread. */
+/* Block after block, and a last stage that says that there is none. A warp. */
 MD_INLINE void md_produce(const md_params &p, unsigned memory)
 {
     const md_bars bars = md_bars_of(memory);
@@ -184,60 +185,60 @@ MD_INLINE void md_note_all(const md_params &p, unsigned memory, unsigned char *d
     }
 }
 
-#if MD_ORDER
-/* Sends what each block adds to rows, when all tiles before this one that have some key of these rows have sent theirs.
- * One thread of a warp. */
-MD_INLINE void md_send_block(const md_params &p, const md_bars &bars, unsigned memory, int number, unsigned phase)
+/* Says that a block has been added: the next tile's turn. */
+MD_INLINE void md_hand_on(int *turn)
 {
-    const md_row_blocks blocks = md_row_blocks_of(p);
-    const md_tile tile = md_own_tile(p);
-    const md_chain_batch b = md_chain_batch_of(&p, tile.batch);
-    const int row = md_first_row(blocks, number), place = tile.batch * blocks.all + number,
-              turn = tile.tile - (int)md_chain_span(&p, &b, row, row + md_count_rows(blocks, number)).begin / OWN;
-    float *to = md_memory(p) + (long long)place * (BLOCK * ROW_WIDTH);
-    md_bar_wait(bars.sums, phase);
-    while (md_load_acquire(md_turns(p) + place) != turn)
-        ;
-    md_proxy_fence_all();
-    if (turn == 0)
-        md_bulk_store(to, memory + SUMS_AT, SUMS_BYTES);
-    else
-        md_bulk_add(to, memory + SUMS_AT, SUMS_BYTES);
-    md_tma_commit();
-    md_tma_wait_read<0>();
-    md_bar_arrive(bars.sent);
     md_tma_wait<0>();
     md_proxy_fence_all();
-    md_add_release(md_turns(p) + place, 1);
+    md_add_release(turn, 1);
 }
 
+/* Sends what blocks add to rows, each when all tiles before this one that have some key of its rows have sent theirs.
+ * Meanwhile the block before is added, whose turn is handed on. A warp, of which one lane sends. */
 MD_INLINE void md_send_all(const md_params &p, unsigned memory)
 {
     const md_bars bars = md_bars_of(memory);
     md_walk walk = {0, 0, 0};
+    int *before = nullptr;
     MD_ROLLED for (unsigned phase = 0;; phase ^= 1)
     {
         const md_block block = md_next_block(walk, p);
         if (block < 0)
-            return;
-        if (md_ask_thread() % 32 == 0)
-            md_send_block(p, bars, memory, md_number_of(block), phase);
+            break;
+        const md_row_blocks blocks = md_row_blocks_of(p);
+        const int row = md_first_row(blocks, md_number_of(block)),
+                  end = row + md_count_rows(blocks, md_number_of(block));
+        const md_chain_batch b = md_own_batch(p);
+        const int own = md_own_tile(p).tile - (int)md_chain_span(&p, &b, row, end).begin / OWN;
+        const int place = md_own_tile(p).batch * blocks.all + md_number_of(block);
+        if (md_ask_thread() % 32 == 0) {
+            int *turn = md_turns(p) + place, now = md_load_acquire(turn);
+            if (before)
+                md_hand_on(before);
+            while (now != own)
+                now = md_load_acquire(turn);
+            before = turn;
+            md_bar_wait(bars.sums, phase);
+            md_proxy_fence_all();
+            md_bulk_send(md_memory(p) + (long long)place * (BLOCK * ROW_WIDTH), memory + SUMS_AT, SUMS_BYTES, own > 0);
+            md_tma_wait_read<0>();
+            md_bar_arrive(bars.sent);
+        }
         __syncwarp();
     }
+    if (before)
+        md_hand_on(before);
 }
-#endif
 
 /* The first warp brings rows, the second one sends sums, the last two write down what is known of rows. */
 MD_INLINE void md_bring_all(const md_params &p, unsigned memory, unsigned char *data)
 {
     if (threadIdx.x < 32)
         md_produce(p, memory);
-#if MD_ORDER
-    else if (threadIdx.x < 64)
-        md_send_all(p, memory);
-#endif
     else if (threadIdx.x >= 128 - BLOCK)
         md_note_all(p, memory, data);
+    else if (MD_ORDER)
+        md_send_all(p, memory);
 }
 
 #endif

@@ -42,66 +42,87 @@ MD_INLINE void md_clear_memory(const md_params &p)
             ((float4 *)md_memory(p))[i] = make_float4(0, 0, 0, 0);
 }
 
-/* Stores two columns of a line from memory. */
-MD_INLINE void md_store_pair(int sum, const md_params &p, const md_chain_batch &b, int line, int column, float x,
-                             float y)
+#if MD_PHASE == 3
+/* Eight columns of two lines, 8 apart, as four threads hold them. */
+typedef struct md_eight {
+    md_f line[2];
+} md_eight;
+
+MD_INLINE md_eight md_load_eight(const float *from)
 {
-    md_chain_row row = {0};
-    if (!md_pairs_towards_keys(sum))
-        row = md_chain_row_of(&p, &b, line);
-    md_pairs_store(sum, &p, &b, &row, line, column, {{x, y}}, md_full());
+    md_eight v;
+    MD_FOR (i, 4) {
+        const float4 w = ((const float4 *)from)[i];
+        v.line[0].v[i * 2] = w.x;
+        v.line[0].v[i * 2 + 1] = w.y;
+        v.line[1].v[i * 2] = w.z;
+        v.line[1].v[i * 2 + 1] = w.w;
+    }
+    return v;
 }
 
-/* Stores the results towards rows. */
-MD_INLINE void md_store_rows(const md_params &p)
+/* Where item `at` of 64 lines lies, of lines of so many columns: its first line and column, and the floats before it.
+ * Items of a line follow each other. */
+template <int columns> MD_INLINE long long md_place_of(int &line, int &column, int at)
 {
-    enum { VECTORS = BLOCK * ROW_WIDTH / 4 };
+    const int piece = at % (columns / 8), in = at / (columns / 8);
+    line = in / 8 * 16 + in % 8;
+    column = piece * 8;
+    return piece * 512 + in * 16;
+}
+
+MD_INLINE void md_store_rows(const md_params &p, long long item)
+{
+    enum { ITEMS = 4 * ROW_WIDTH };
     const md_row_blocks blocks = md_row_blocks_of(p);
-    const long long n = md_row_floats(p) / 4;
-    for (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < n; i += (long long)gridDim.x * 256) {
-        const unsigned block = (unsigned)(i / VECTORS), batch = block / (unsigned)blocks.all;
-        const int at = (int)(i % VECTORS), thread = at & 127, number = (int)(block - batch * blocks.all);
-        const bool is_there = !MD_ORDER || md_turns(p)[block] > 0;
-        const float4 v = is_there ? ((const float4 *)md_memory(p))[i] : make_float4(0, 0, 0, 0);
-        const md_chain_batch b = md_chain_batch_of(&p, batch);
-        const int line = thread / 32 * 16 + thread % 32 / 4, column = at / 128 * 8 + (thread & 3) * 2,
-                  first = md_first_row(blocks, number), rows = md_count_rows(blocks, number);
-        if (line < rows)
-            md_store_pair(MD_ROWWARDS, p, b, first + line, column, v.x, v.y);
-        if (line + 8 < rows)
-            md_store_pair(MD_ROWWARDS, p, b, first + line + 8, column, v.z, v.w);
-    }
-}
-
-/* Stores those towards keys: memory has them by batch and tile, for each warpgroup the early sum and the late one. */
-MD_INLINE void md_store_keys(const md_params &p)
-{
-    enum { EARLY = 16 * EARLY_WIDTH, VECTORS = EARLY + 16 * LATE_WIDTH };
-    const int tiles = md_tiles(p), keys = (int)md_chain_keys(&p);
-    const long long n = md_chain_batches(&p) * tiles * (GROUPS * VECTORS);
-    const float4 *from = (const float4 *)(md_memory(p) + md_row_floats(p));
-    for (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < n; i += (long long)gridDim.x * 256) {
-        const unsigned half = (unsigned)(i / VECTORS), tile = half / GROUPS, batch = tile / (unsigned)tiles;
-        const int at = (int)(i % VECTORS), in = at < EARLY ? at : at - EARLY, thread = in & 127;
-        const float4 v = from[i];
-        const md_chain_batch b = md_chain_batch_of(&p, batch);
-        const int key = (int)(tile - batch * tiles) * OWN + (half % GROUPS) * 64 + thread / 32 * 16 + thread % 32 / 4,
-                  column = in / 128 * 8 + (thread & 3) * 2;
-        MD_FOR (h, 2) {
-            const float x = h ? v.z : v.x, y = h ? v.w : v.y;
-            if (key + h * 8 < keys && at < EARLY)
-                md_store_pair(MD_EARLY, p, b, key + h * 8, column, x, y);
-            else if (key + h * 8 < keys)
-                md_store_pair(MD_LATE, p, b, key + h * 8, column, x, y);
+    const unsigned block = (unsigned)(item / ITEMS), batch = block / (unsigned)blocks.all;
+    const int number = (int)(block - batch * blocks.all), first = md_first_row(blocks, number),
+              rows = md_count_rows(blocks, number);
+    const md_chain_batch b = md_chain_batch_of(&p, batch);
+    int line, column;
+    const long long at = md_place_of<ROW_WIDTH>(line, column, (int)(item % ITEMS));
+    md_eight v = {{{{0}}, {{0}}}};
+    if (!MD_ORDER || md_turns(p)[block] > 0)
+        v = md_load_eight(md_memory(p) + (long long)block * (BLOCK * ROW_WIDTH) + at);
+    MD_FOR (h, 2)
+        if (line + h * 8 < rows) {
+            const md_chain_row r = md_chain_row_of(&p, &b, first + line + h * 8);
+            md_pairs_store(MD_ROWWARDS, &p, &b, &r, first + line + h * 8, column, v.line[h], md_full());
         }
-    }
 }
 
+/* Those towards keys: memory has them by batch and tile, for each warpgroup the early sum and the late one. */
+MD_INLINE void md_store_keys(const md_params &p, long long item)
+{
+    enum { EARLY = 4 * EARLY_WIDTH, ITEMS = EARLY + 4 * LATE_WIDTH };
+    const int tiles = md_tiles(p), keys = (int)md_chain_keys(&p);
+    const unsigned half = (unsigned)(item / ITEMS), tile = half / GROUPS, batch = tile / (unsigned)tiles;
+    const int at = (int)(item % ITEMS), first = (int)(tile - batch * tiles) * OWN + half % GROUPS * 64;
+    const md_chain_batch b = md_chain_batch_of(&p, batch);
+    const md_chain_row none = {0};
+    const float *from = md_memory(p) + md_row_floats(p) + (long long)half * (64 * (EARLY_WIDTH + LATE_WIDTH));
+    int line, column;
+    const long long place = at < EARLY ? md_place_of<EARLY_WIDTH>(line, column, at)
+                                       : 64 * EARLY_WIDTH + md_place_of<LATE_WIDTH>(line, column, at - EARLY);
+    const md_eight v = md_load_eight(from + place);
+    MD_FOR (h, 2)
+        if (first + line + h * 8 < keys) {
+            if (at < EARLY)
+                md_pairs_store(MD_EARLY, &p, &b, &none, first + line + h * 8, column, v.line[h], md_full());
+            else
+                md_pairs_store(MD_LATE, &p, &b, &none, first + line + h * 8, column, v.line[h], md_full());
+        }
+}
+
+/* A thread stores 16 floats. */
 MD_INLINE void md_store_memory(const md_params &p)
 {
-    md_store_rows(p);
-    if (MD_SPLIT > 1)
-        md_store_keys(p);
+    const long long item = (long long)blockIdx.x * 256 + threadIdx.x, rows = md_row_floats(p) / 16;
+    if (item < rows)
+        md_store_rows(p, item);
+    else if (MD_SPLIT > 1 && item < md_all_floats(p) / 16)
+        md_store_keys(p, item - rows);
 }
+#endif
 
 #endif

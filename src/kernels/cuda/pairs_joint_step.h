@@ -175,7 +175,7 @@ MD_INLINE md_block md_begin_block(md_products &x, unsigned memory, const md_bars
     return block;
 }
 
-/* A block whose first product is there, up to the one that adds to the late sum. `weights`: room for its weights. */
+/* A block whose first product is there, up to the product for rows. `weights`: room for its weights. */
 MD_INLINE void md_step_through(md_mine &m, md_row_sums &rows, md_weights &late, const md_products &x,
                                const md_params &p, const md_step &t, unsigned memory, unsigned stage, unsigned weights,
                                bool is_open)
@@ -201,7 +201,6 @@ MD_INLINE void md_step_through(md_mine &m, md_row_sums &rows, md_weights &late, 
     md_wgmma_wait<0>();
     md_wgmma_fence();
     md_issue_rows(rows, memory, weights);
-    md_issue_sum(m.late, late, stage + (LATE_VALUE == ROWS0 ? 0 : ROWS1_AT));
 }
 
 /* The sums of the warpgroup's keys over all blocks of rows. */
@@ -229,13 +228,13 @@ MD_INLINE void md_consume(const md_params &p, const md_tile &tile, unsigned memo
     {
         const md_step t = {data + NOTES_AT + ring.at * NOTES_BYTES, md_load_word(bars.word + ring.at * 8 + 4)};
         [[maybe_unused]] float *const to = blocks + (long long)md_number_of(block) * (BLOCK * ROW_WIDTH);
-        const unsigned empty = bars.empty + ring.at * 8;
+        const unsigned stage = md_stage_of(memory, ring), empty = bars.empty + ring.at * 8;
         md_row_sums rows;
         md_weights late;
-        md_step_through(m, rows, late, x, p, t, memory, md_stage_of(memory, ring), memory + WEIGHTS_AT + weights,
-                        md_is_open(block));
+        md_step_through(m, rows, late, x, p, t, memory, stage, memory + WEIGHTS_AT + weights, md_is_open(block));
         ring.next();
         block = md_begin_block(x, memory, bars, ring);
+        md_issue_sum(m.late, late, stage + (LATE_VALUE == ROWS0 ? 0 : ROWS1_AT));
         md_wgmma_wait<2>();
 #if MD_ORDER
         md_leave_sums(rows, bars, memory, phase);

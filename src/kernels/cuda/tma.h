@@ -207,8 +207,6 @@ MD_INLINE void md_tma_store(const md_tensor_map *map, unsigned from, int x, int 
                  : "memory");
 }
 
-MD_INLINE void md_tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
 /* Waits until all but `pending` groups of stores have read their shared memory. */
 template <int pending> MD_INLINE void md_tma_wait_read(void)
 {
@@ -221,21 +219,22 @@ template <int pending> MD_INLINE void md_tma_wait(void)
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/* Stores, or adds to floats, `bytes` in a row, a multiple of 16; both sides at multiples of 16. A group of stores. */
-MD_INLINE void md_bulk_store(void *to, unsigned from, unsigned bytes)
+MD_INLINE void md_tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/* Stores `bytes` in a row, a multiple of 16, both sides at multiples of 16, or adds them to floats. A group of stores. */
+MD_INLINE void md_bulk_send(float *to, unsigned from, unsigned bytes, bool adds)
 {
     MD_TEST_PAUSE(from);
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
-                 "r"(from), "r"(bytes)
-                 : "memory");
-}
-MD_INLINE void md_bulk_add(float *to, unsigned from, unsigned bytes)
-{
-    MD_TEST_PAUSE(from);
-    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
-                     __cvta_generic_to_global(to)),
-                 "r"(from), "r"(bytes)
-                 : "memory");
+    if (adds)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
+                         __cvta_generic_to_global(to)),
+                     "r"(from), "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+                     "r"(from), "r"(bytes)
+                     : "memory");
+    md_tma_commit();
 }
 
 /* Orders what TMA does in all memory with what threads do. */

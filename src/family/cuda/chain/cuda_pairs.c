@@ -130,13 +130,13 @@ static bool is_short(const md_cg_chain *c)
     return true;
 }
 
-void md_fa_cuda_pairs_print_types(md_strbuf *defines, const md_cg_chain *c)
+void md_fa_cuda_pairs_print_types(md_strbuf *defines, const md_cg_chain *c, int32_t lanes)
 {
     const char *type = md_dtype_name(type_of(c, 0));
     md_strbuf_printf(defines,
-                     "#define MD_VL 2\n#define MD_USE_%s 1\n#define MD_MMA_TYPE %s\n#define md_pairs_pack md_pack_%s\n"
+                     "#define MD_VL %d\n#define MD_USE_%s 1\n#define MD_MMA_TYPE %s\n#define md_pairs_pack md_pack_%s\n"
                      "#define md_pairs_short md_round_%s_sf\n#define md_pairs_up md_up1_%s\n%s",
-                     type[0] == 'b' ? "BF16" : "F16", type, type, type, type,
+                     (int)lanes, type[0] == 'b' ? "BF16" : "F16", type, type, type, type,
                      is_short(c) ? "#define MD_SHORT_RESULTS 1\n" : "");
 }
 
@@ -148,7 +148,7 @@ md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, c
         md_strbuf_finish(defines);
         return md_fail(MD_INTERNAL, "not such pairs");
     }
-    md_fa_cuda_pairs_print_types(defines, &c);
+    md_fa_cuda_pairs_print_types(defines, &c, 2);
     const md_status status = md_fa_chain_emit(&out->launch[0], target, NULL, 0, source, defines);
     if (status != MD_OK)
         md_kn_source_finish(out);

@@ -37,8 +37,8 @@ void md_fa_cuda_pairs_tiles(int64_t tiles[2], const md_fa_chain *sized, int32_t 
 void md_fa_cuda_pairs_launch(md_kn_geometries *out, int64_t blocks, int32_t threads, int64_t shared_bytes);
 /** Sets what tiles of `own` lines take besides their time: memory, and how many run side by side. */
 void md_fa_cuda_pairs_features(md_fa_features *out, const md_fa_target *target, const md_fa_chain *sized, int32_t own);
-/** Prints the macros of the operands' type. */
-void md_fa_cuda_pairs_print_types(md_strbuf *defines, const md_cg_chain *pairs);
+/** Prints the macros of the operands' type; `lanes`: of results that are stored at a time. */
+void md_fa_cuda_pairs_print_types(md_strbuf *defines, const md_cg_chain *pairs, int32_t lanes);
 /** Prints the launch. `defines` is freed here. */
 md_status md_fa_cuda_pairs_emit(md_kn_source *out, const md_fa_target *target, const char *source, md_strbuf *defines);
 

@@ -182,7 +182,7 @@ static void print_config(md_strbuf *out, const shape *s, const sums *sum, const 
                                    {"HIGH", is_long ? 240 : 232}, {"EARLY", sum->early}, {"LATE", sum->late},
                                    {"ROWWARDS", sum->row},        {"PHASE", phase}};
     md_fa_print_defines(out, define, MD_COUNT(define));
-    md_fa_cuda_pairs_print_types(out, c);
+    md_fa_cuda_pairs_print_types(out, c, phase == 3 ? 8 : 2);
 }
 
 static void print_products(md_strbuf *out, const shape *s, const md_cg_chain *c)
