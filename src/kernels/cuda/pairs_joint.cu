@@ -16,8 +16,8 @@
  * md_config.h:
  *   MD_DEPTH, MD_WIDTH          elements of the lines of the first product; of others
  *   MD_STAGES                   blocks in the ring
- *   MD_SPLIT                    blocks that share the runs of rows of a tile; above 1 sums towards keys are added to
- *                               memory, too
+ *   MD_SPLIT                    blocks that share the runs of rows of a tile; above 1 their sums towards keys go to
+ *                               memory, and the last launch adds them in order
  *   MD_ORDER                    1: tiles add to each row in the order of their keys
  *   MD_LOW, MD_HIGH             registers of copying and computing threads
  *   MD_EARLY, MD_LATE, MD_ROWWARDS    the sums: towards keys, of the first product alone and of both; towards rows

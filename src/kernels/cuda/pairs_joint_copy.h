@@ -52,9 +52,10 @@ typedef int md_block;
 MD_INLINE int md_number_of(md_block b) { return b >> 1; }
 MD_INLINE bool md_is_open(md_block b) { return b & 1; }
 
-/* The blocks with a row that has some key of the tile, in order; with MD_ORDER from the last to the first, so that all
- * tiles have a block at about the same time where later rows have more keys. They are looked at 32 at a time, by whole
- * warps. These threads have few registers: what follows from the block's number is computed anew each time. */
+/* The blocks with a row that has some key of the tile, in order; with MD_ORDER the last one of each run, then the ones
+ * before them, so that all tiles have a block at about the same time where later rows have more keys. They are looked
+ * at 32 at a time, by whole warps. These threads have few registers: what follows from the block's number is computed
+ * anew each time. */
 typedef struct md_walk {
     int next; /* how many blocks have been looked at */
     unsigned has, open; /* of the last 32 of these */
@@ -86,7 +87,13 @@ MD_INLINE void md_look_at(bool &has, bool &open, const md_params &p, const md_ro
 #endif
 }
 
-MD_INLINE int md_walked(const md_row_blocks &blocks, int n) { return MD_ORDER ? blocks.all - 1 - n : n; }
+MD_INLINE int md_walked(const md_row_blocks &blocks, int n)
+{
+    if (!MD_ORDER)
+        return n;
+    const int block = blocks.each - 1 - n / blocks.runs;
+    return block < 0 ? -1 : n % blocks.runs * blocks.each + block;
+}
 
 MD_INLINE md_block md_next_block(md_walk &w, const md_params &p)
 {

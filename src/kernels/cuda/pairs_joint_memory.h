@@ -1,25 +1,28 @@
-/* Sums that joint pairs add up in memory, as threads of a warpgroup hold them: four floats of a thread (two of each of
- * its rows, 8 apart) beside those of the next one. First of all blocks of rows; with MD_SPLIT > 1 then of all tiles of
- * keys. A part of pairs_joint.cu. */
+/* Sums of joint pairs in memory, as threads of a warpgroup hold them: four floats of a thread (two of each of its rows,
+ * 8 apart) beside those of the next one. First those of all blocks of rows, which tiles add up; with MD_SPLIT > 1 then
+ * those of all parts of all tiles of keys. A part of pairs_joint.cu. */
 #ifndef MD_CUDA_PAIRS_JOINT_MEMORY_H
 #define MD_CUDA_PAIRS_JOINT_MEMORY_H
 
 MD_INLINE float *md_memory(const md_params &p) { return (float *)p.work0; }
 
-/* Floats before those of keys; all of them. */
+/* Floats of rows, before those of keys. */
 MD_INLINE long long md_row_floats(const md_params &p)
 {
     return md_chain_batches(&p) * md_row_blocks_of(p).all * (BLOCK * ROW_WIDTH);
 }
-MD_INLINE long long md_all_floats(const md_params &p)
+/* Of the keys of one part of all tiles. */
+MD_INLINE long long md_key_floats(const md_params &p)
 {
-    return md_row_floats(p) +
-           (MD_SPLIT > 1 ? md_chain_batches(&p) * md_tiles(p) * (OWN * (EARLY_WIDTH + LATE_WIDTH)) : 0);
+    return MD_SPLIT > 1 ? md_chain_batches(&p) * md_tiles(p) * (OWN * (EARLY_WIDTH + LATE_WIDTH)) : 0;
 }
 
 /* With MD_ORDER words follow: for each block of rows the number of tiles that have added to it, and how many tiles have
  * begun. */
-MD_INLINE int *md_turns(const md_params &p) { return (int *)(md_memory(p) + md_all_floats(p)); }
+MD_INLINE int *md_turns(const md_params &p)
+{
+    return (int *)(md_memory(p) + md_row_floats(p) + MD_SPLIT * md_key_floats(p));
+}
 MD_INLINE long long md_all_turns(const md_params &p) { return md_chain_batches(&p) * md_row_blocks_of(p).all; }
 
 /* Adds what a thread has of n columns of 64 lines, which begin at `to`. */
@@ -32,9 +35,17 @@ template <int n> MD_INLINE void md_add_lines(float *to, const float (&o)[n])
                      : "memory");
 }
 
+/* Stores them. */
+template <int n> MD_INLINE void md_store_lines(float *to, const float (&o)[n])
+{
+    float4 *const own = (float4 *)to + (threadIdx.x & 127);
+    MD_FOR (i, n / 4)
+        own[i * 128] = make_float4(o[i * 4], o[i * 4 + 1], o[i * 4 + 2], o[i * 4 + 3]);
+}
+
 MD_INLINE void md_clear_memory(const md_params &p)
 {
-    const long long n = MD_ORDER ? md_all_turns(p) + 1 : md_all_floats(p) / 4;
+    const long long n = MD_ORDER ? md_all_turns(p) + 1 : md_row_floats(p) / 4;
     for (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < n; i += (long long)gridDim.x * 256)
         if (MD_ORDER)
             md_turns(p)[i] = 0;
@@ -91,20 +102,33 @@ MD_INLINE void md_store_rows(const md_params &p, long long item)
         }
 }
 
-/* Those towards keys: memory has them by batch and tile, for each warpgroup the early sum and the late one. */
+/* The sums of all parts of a tile at a place, part by part. */
+MD_INLINE md_eight md_load_parts(const float *from)
+{
+    md_eight v = md_load_eight(from);
+    MD_FOR (part, MD_SPLIT - 1) {
+        const md_eight w = md_load_eight(from + (part + 1) * (OWN * (EARLY_WIDTH + LATE_WIDTH)));
+        MD_FOR (h, 2)
+            v.line[h] = v.line[h] + w.line[h];
+    }
+    return v;
+}
+
+/* Those towards keys: memory has them by batch, tile and part, for each warpgroup the early sum and the late one. */
 MD_INLINE void md_store_keys(const md_params &p, long long item)
 {
-    enum { EARLY = 4 * EARLY_WIDTH, ITEMS = EARLY + 4 * LATE_WIDTH };
+    enum { EARLY = 4 * EARLY_WIDTH, ITEMS = EARLY + 4 * LATE_WIDTH, HALF = 64 * (EARLY_WIDTH + LATE_WIDTH) };
     const int tiles = md_tiles(p), keys = (int)md_chain_keys(&p);
-    const unsigned half = (unsigned)(item / ITEMS), tile = half / GROUPS, batch = tile / (unsigned)tiles;
-    const int at = (int)(item % ITEMS), first = (int)(tile - batch * tiles) * OWN + half % GROUPS * 64;
+    const unsigned group = (unsigned)(item / ITEMS) % GROUPS, tile = (unsigned)(item / ITEMS) / GROUPS,
+                   batch = tile / (unsigned)tiles;
+    const int at = (int)(item % ITEMS), first = (int)(tile - batch * tiles) * OWN + (int)group * 64;
     const md_chain_batch b = md_chain_batch_of(&p, batch);
     const md_chain_row none = {0};
-    const float *from = md_memory(p) + md_row_floats(p) + (long long)half * (64 * (EARLY_WIDTH + LATE_WIDTH));
+    const float *from = md_memory(p) + md_row_floats(p) + ((long long)tile * MD_SPLIT * GROUPS + group) * HALF;
     int line, column;
     const long long place = at < EARLY ? md_place_of<EARLY_WIDTH>(line, column, at)
                                        : 64 * EARLY_WIDTH + md_place_of<LATE_WIDTH>(line, column, at - EARLY);
-    const md_eight v = md_load_eight(from + place);
+    const md_eight v = md_load_parts(from + place);
     MD_FOR (h, 2)
         if (first + line + h * 8 < keys) {
             if (at < EARLY)
@@ -120,7 +144,7 @@ MD_INLINE void md_store_memory(const md_params &p)
     const long long item = (long long)blockIdx.x * 256 + threadIdx.x, rows = md_row_floats(p) / 16;
     if (item < rows)
         md_store_rows(p, item);
-    else if (MD_SPLIT > 1 && item < md_all_floats(p) / 16)
+    else if (MD_SPLIT > 1 && item < rows + md_key_floats(p) / 16)
         md_store_keys(p, item - rows);
 }
 #endif

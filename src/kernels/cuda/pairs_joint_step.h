@@ -137,11 +137,11 @@ MD_INLINE void md_store_key(int s, const float (&o)[n], const md_params &p, cons
 MD_INLINE void md_store_sums(const md_mine &m, const md_params &p, const md_tile &tile)
 {
 #if MD_SPLIT > 1
-    float *to =
-        md_memory(p) + md_row_floats(p) +
-        (((long long)tile.batch * md_tiles(p) + tile.tile) * GROUPS + md_group()) * (64 * (EARLY_WIDTH + LATE_WIDTH));
-    md_add_lines(to, m.early);
-    md_add_lines(to + 64 * EARLY_WIDTH, m.late);
+    float *to = md_memory(p) + md_row_floats(p) +
+                ((((long long)tile.batch * md_tiles(p) + tile.tile) * MD_SPLIT + tile.part) * GROUPS + md_group()) *
+                    (64 * (EARLY_WIDTH + LATE_WIDTH));
+    md_store_lines(to, m.early);
+    md_store_lines(to + 64 * EARLY_WIDTH, m.late);
 #else
     const md_chain_batch b = md_chain_batch_of(&p, tile.batch);
     MD_FOR (half, 2)

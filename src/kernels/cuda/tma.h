@@ -221,7 +221,7 @@ template <int pending> MD_INLINE void md_tma_wait(void)
 
 MD_INLINE void md_tma_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-/* Stores `bytes` in a row, a multiple of 16, both sides at multiples of 16, or adds them to floats. A group of stores. */
+/* Stores `bytes` in a row, a multiple of 16, both sides at multiples of 16, or adds them to floats. One group. */
 MD_INLINE void md_bulk_send(float *to, unsigned from, unsigned bytes, bool adds)
 {
     MD_TEST_PAUSE(from);

@@ -221,8 +221,8 @@ static const delayed list[] = {
      MD_F32,
      {{1, 300, 300, 64, 64}, {2, 201, 201, 64, 64}, {1, 129, 401, 64, 64}},
      {"pairs_joint/depth64_width64_stages2_split1_order0", "pairs_joint/depth64_width64_stages3_split1_order1",
-      "pairs_wgmma/depth64_width64_block64_stages2", "pairs_wgmma/depth64_width64_block32_stages4",
-      "pairs_mma/depth64_width64_warps4_row_tiles1_block32_stages2",
+      "pairs_joint/depth64_width64_stages2_split2_order1", "pairs_wgmma/depth64_width64_block64_stages2",
+      "pairs_wgmma/depth64_width64_block32_stages4", "pairs_mma/depth64_width64_warps4_row_tiles1_block32_stages2",
       "pairs_mma/depth64_width64_warps8_row_tiles2_block16_stages3"},
      .stage = 5},
 };

@@ -134,8 +134,7 @@ static bool is_plain(const md_cg_chain *c)
 static bool fits(const shape *s, const md_cg_chain *c, const md_dev_facts *facts)
 {
     return (s->depth + s->width <= 192 || is_plain(c)) && (s->depth == 64 || s->depth == 128) &&
-           (s->width == 64 || s->width == 128) && (s->split == 1 || !s->order) &&
-           shared_of(s, c) <= facts->shared_per_block;
+           (s->width == 64 || s->width == 128) && shared_of(s, c) <= facts->shared_per_block;
 }
 
 /* Tiles of keys of all batches; runs of rows. */
@@ -270,17 +269,20 @@ static int64_t blocks_of(const md_cg_chain *c, const md_fa_chain *sized, const i
     return sized->batches * (sized->rows / run) * ((run + BLOCK - 1) / BLOCK);
 }
 
-/* Floats that are added up in memory. */
-static int64_t floats_of(const shape *s, const md_cg_chain *c, const md_fa_chain *sized, const int64_t *size)
+/* Floats in memory: of rows; of the keys of one part of all tiles. */
+static int64_t row_floats_of(const shape *s, const md_fa_chain *sized, const int64_t *size)
+{
+    return blocks_of(&sized->c, sized, size) * BLOCK * row_width_of(s, &sized->c);
+}
+
+static int64_t key_floats_of(const shape *s, const md_fa_chain *sized)
 {
     sums sum;
-    if (!sums_of(&sum, c))
+    if (s->split == 1 || !sums_of(&sum, &sized->c))
         return 0;
-    int32_t keys = 0;
-    if (s->split > 1)
-        keys = md_fa_cuda_pairs_part(c, sum.early, s->depth, s->width).width +
-               md_fa_cuda_pairs_part(c, sum.late, s->depth, s->width).width;
-    return blocks_of(c, sized, size) * BLOCK * row_width_of(s, c) + tiles_of(sized) * OWN * keys;
+    return tiles_of(sized) * OWN *
+           (md_fa_cuda_pairs_part(&sized->c, sum.early, s->depth, s->width).width +
+            md_fa_cuda_pairs_part(&sized->c, sum.late, s->depth, s->width).width);
 }
 
 /* Blocks of the launches before and after. */
@@ -299,13 +301,13 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     *out = (md_kn_geometries){0};
     if (!md_fa_chain_measure(&sized, target, at->size) || sized.batches == 0)
         return;
-    const int64_t floats = floats_of(&s, &sized.c, &sized, at->size);
+    const int64_t rows = row_floats_of(&s, &sized, at->size), keys = key_floats_of(&s, &sized);
     const int64_t turns = s.order ? blocks_of(&sized.c, &sized, at->size) + 1 : 0;
-    out->workspace_bytes = (floats + turns) * 4;
-    out->launch[0] = sweep(s.order ? turns : floats);
+    out->workspace_bytes = (rows + keys * s.split + turns) * 4;
+    out->launch[0] = sweep(s.order ? turns : rows);
     out->launch[1] = md_fa_cuda_launch(tiles_of(&sized) * s.split, 384);
     out->launch[1].overlaps = true;
-    out->launch[2] = sweep(floats);
+    out->launch[2] = sweep(rows + keys);
     out->launch[1].scratch_bytes = shared_of(&s, &sized.c);
 }
 
@@ -328,7 +330,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  step = fmax(all_us, s.order ? ORDER_US : 0);
     const double longest = steps * fmin(1, 2 * part) * step + TILE_US,
                  mean = all / sms * (steps * part * step + TILE_US);
-    const double floats = (double)floats_of(&s, &sized.c, &sized, size);
+    const double floats = (double)row_floats_of(&s, &sized, size) + (double)key_floats_of(&s, &sized) * s.split;
     out->serial_us = START_US + fmax(mean + LAST_PART * longest, longest) + floats * FLOAT_US;
     out->parallel = fmin(fmax(all, 1), sms);
     out->memory_bytes = sized.bytes;
@@ -341,7 +343,7 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
     (void)target;
     if (!config->value[ORDER])
         return (md_fa_class){0};
-    return (md_fa_class){.group = "pairs_joint", .is_repeatable = true, .is_invariant = true};
+    return (md_fa_class){.group = "pairs_joint", .field = {"split"}, .is_repeatable = true, .is_invariant = true};
 }
 
 const md_fa_family md_fa_cuda_pairs_joint = {

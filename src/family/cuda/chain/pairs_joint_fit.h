@@ -14,7 +14,7 @@ MD_FIT(TENSOR, 16)
 MD_FIT(RATE, 0.6)
 
 /* us of a step at least where tiles add in order: it takes that long to hand a block of rows on. */
-MD_FIT(ORDER_US, 3.8)
+MD_FIT(ORDER_US, 2.7)
 
 /* us: of the launches, of a tile, of a float that is cleared, added to and read again; the part of the longest tile's
  * time for which some SMs have no work at the end. */
