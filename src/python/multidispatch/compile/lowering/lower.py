@@ -11,7 +11,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from ..report import fault
 from ..sizes import Dims, Unsupported, contiguous, expression, is_dense, magnitude, real, same
 from . import attention as _attention, bags as _bags, places as _places  # noqa: F401 (they fill the table)
-from . import products as _products  # noqa: F401
+from . import orders as _orders, products as _products  # noqa: F401
 from . import randoms as _randoms, reductions as _reductions, scatters as _scatters  # noqa: F401
 from . import views as _views, windows as _windows  # noqa: F401
 from . import tree as T

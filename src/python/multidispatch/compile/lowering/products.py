@@ -46,22 +46,34 @@ def _check_device(g: Any) -> None:
         raise Unsupported("a product by groups of sorted rows, for which PyTorch's kernel is faster on a GPU")
 
 
+def _by_group(g: Any, x: Value, w: Value, group: Leaf, dtype: str) -> Value:
+    """[rows, n]: each row of a [rows, k] times the one of weights [groups, k, n] that the rows' group says."""
+    groups, depth, columns = w.shape
+    whole = [x.shape[0], columns, depth]
+    leaf, index = g.leaf(w), Leaf(group.buf, (group.stride[0], 0, 0), group.offset)
+    chosen = Gather(leaf.buf, (0, leaf.stride[2], leaf.stride[1]), leaf.offset, ((leaf.stride[0], groups, index),))
+    left = T.expanded(T.unsqueezed(x, 1), whole)
+    buf = g.buf("product", whole[:2], dtype, tree=Apply("{0} * {1}", (left.tree, chosen)), reduction="sum", reduced=[depth])
+    return Value(whole[:2], dtype, Leaf(buf, tuple(buf.stride)))
+
+
 def _grouped(g: Any, a: Any, weights: Any, ends: Any, dtype: str) -> tuple[Value, Value]:
-    """[rows, n]: each row of a [rows, k] times the one of weights [groups, k, n] that its group has; and the groups. Rows
-    of no group are taken for the last one's."""
+    """The product by groups of sorted rows; and the groups. Rows of no group are taken for the last one's."""
     x, w = operand_memory(g, a), operand_memory(g, weights)
     if len(x.shape) != 2 or len(w.shape) != 3 or ends is None or kind(x.dtype) != "real" or x.dtype != w.dtype:
         raise Unsupported("a product by groups of this form")
     _check_device(g)
     group = _group_of(g, g.value(ends), x.shape[0])
-    groups, depth, columns = w.shape
-    whole = [x.shape[0], columns, depth]
-    leaf, at = g.leaf(w), g.leaf(g.stored(Value(group.shape, "i64", Apply("min({0}, {1})", (group.tree, Const(groups - 1))))))
-    index = Leaf(at.buf, (at.stride[0], 0, 0), at.offset)
-    chosen = Gather(leaf.buf, (0, leaf.stride[2], leaf.stride[1]), leaf.offset, ((leaf.stride[0], groups, index),))
-    left = T.expanded(T.unsqueezed(x, 1), whole)
-    buf = g.buf("product", whole[:2], dtype, tree=Apply("{0} * {1}", (left.tree, chosen)), reduction="sum", reduced=[depth])
-    return Value(whole[:2], dtype, Leaf(buf, tuple(buf.stride))), group
+    known = Apply("min({0}, {1})", (group.tree, Const(w.shape[0] - 1)))
+    return _by_group(g, x, w, g.leaf(g.stored(Value(group.shape, "i64", known))), dtype), group
+
+
+@entry("multidispatch.grouped_rows")
+def _grouped_rows(g: Any, a: Any, weights: Any, groups: Any) -> Value:
+    x, w = operand_memory(g, a), operand_memory(g, weights)
+    if kind(x.dtype) != "real" or x.dtype != w.dtype:
+        raise Unsupported("a product by groups of this form")
+    return _by_group(g, x, w, g.leaf(g.value(groups)), g.dtype)
 
 
 @entry("_grouped_mm")

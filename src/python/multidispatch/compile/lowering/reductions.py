@@ -202,12 +202,17 @@ def _addmm(g: Any, c: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 # ---- By index
 
 
+def _counts_up(tree: T.Tree) -> bool:
+    """True for places that count from 0 or more, also divided."""
+    if isinstance(tree, Apply) and tree.text == "({0} // {1})" and isinstance(tree.args[1], T.Const):
+        return _counts_up(tree.args[0]) and isinstance(tree.args[1].value, int) and tree.args[1].value > 0
+    return isinstance(tree, T.Iota) and all(isinstance(s, int) and s >= 0 for s in (*tree.stride, tree.offset))
+
+
 def _index_value(v: Value, size: Any, may_be_negative: bool) -> T.Tree:
     if kind(v.dtype) != "whole":
         raise Unsupported(f"an index of {v.dtype}")
-    if isinstance(v.tree, T.Iota) and all(isinstance(s, int) and s >= 0 for s in (*v.tree.stride, v.tree.offset)):
-        return v.tree
-    if not may_be_negative:
+    if not may_be_negative or _counts_up(v.tree):
         return v.tree
     return Apply("where({0} < 0, {0} + {1}, {0})", (v.tree, T.Const(size)), 2)
 

@@ -12,6 +12,7 @@ from ..ties import changes
 from .attention import name_attention
 from .causal import name_causal
 from .complex_values import pair_complex
+from .experts import leave_experts_in_place
 from .stacks import order_stacks
 from .uniform import fold
 
@@ -38,6 +39,7 @@ REWRITES: tuple[tuple[str, Callable[[Any], int]], ...] = (
     ("operations dropped that pairs left unused", _drop_unused),
     ("seeds drawn with others", draw_together),
     ("operations on constants folded", fold),
+    ("rows left where they are, which were sorted by expert", leave_experts_in_place),
     ("attentions named", name_attention),
     ("masks left to causal attention", name_causal),
     ("stacks put into the order in which they are read", order_stacks),
