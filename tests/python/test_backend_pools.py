@@ -164,6 +164,19 @@ class Windows(unittest.TestCase):
         self.each([Search(f, bounds) for f in functions], (images(),), (images(3, 9, 12),))
         self.check(Search(torch.bucketize, torch.arange(600.0)), (images(),), is_ours=False)
 
+    def test_searches_in_rows(self):
+        """Each row among sorted values of its own, in another number of them."""
+        def f(x, bounds):
+            return torch.searchsorted(bounds, x), torch.searchsorted(bounds, x, right=True, out_int32=True)
+
+        calls = []
+        for rows, n in ((5, 7), (1, 3), (33, 1)):
+            x, bounds = torch.randint(-3, 4, (rows, n)).float(), torch.randint(-3, 4, (rows, 6)).float().sort(-1)[0]
+            x[0, 0], bounds[0, -1], bounds[-1, 0] = torch.nan, torch.inf, -torch.inf
+            torch._dynamo.mark_static(bounds, 1)
+            calls.append((x, bounds))
+        self.check(f, *calls)
+
     def test_copysign(self):
         x = torch.tensor([1.0, -2.0, 0.0, -0.0, torch.inf, 3.0])
         f = torch.compile(torch.copysign, backend="multidispatch", dynamic=True, options=OURS)

@@ -15,7 +15,7 @@ import strict  # noqa: F401 (faults are errors)
 OURS = {"eager_where_faster": False, "eager_while_building": False}
 
 
-class Reports(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
         torch.manual_seed(18)
@@ -29,6 +29,8 @@ class Reports(unittest.TestCase):
             compare = dict(rtol=0, atol=0, equal_nan=True) if exact else dict(equal_nan=True, **bounds)
             torch.testing.assert_close((got, b), (wanted, a), **compare)
 
+
+class Reports(Case):
     def test_source_is_also_a_result(self):
         """108963: of an index_add with alpha, halved, beside its source."""
         def f(x, at, source):
@@ -135,6 +137,122 @@ class Reports(unittest.TestCase):
             return x.cumsum(0), x.cumprod(-1), x.to(torch.int8).cumsum(0, dtype=torch.int8), (x > 0).cumsum(1), x.cummax(0)
 
         self.check(f, *((torch.randint(-3, 4, (n, 5), dtype=torch.int16),) for n in (7, 1, 60)), exact=True)
+
+
+class Twice(torch.autograd.Function):
+    """A sine whose backward says that its derivative is 2."""
+
+    @staticmethod
+    def forward(x):
+        return torch.sin(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+class Changes(Case):
+    """Tensors that change, and what reads them before and after; results that are laid out in another way."""
+
+    def test_gradient_of_columns_that_are_written(self):
+        """136662: two writes into one column."""
+        def g(x):
+            y = torch.zeros_like(x)
+            y[:, 0] += x[:, 2].abs()
+            y[:, 0] += x[:, 2].abs()
+            return y.sum()
+
+        self.check(torch.func.grad(g), *((torch.randn(n, 3),) for n in (2, 1, 5)))
+
+    def test_a_backward_of_ones_own(self):
+        """193279: under func.grad."""
+        self.check(lambda x: torch.func.grad(lambda y: Twice.apply(y).sum())(x), (torch.randn(4),), (torch.randn(9),))
+
+    def test_another_type_of_the_same_memory(self):
+        """198101: read before a part of it changes."""
+        def f(x):
+            y = x.view(torch.int32) * 2
+            y.sub_(-4)
+            x[:, 2:5] = 2
+            return y.view(torch.int64)
+
+        self.check(f, *((torch.arange(-12, 6 * n - 12).reshape(n, 6),) for n in (4, 1, 7)))
+
+    def test_reads_of_other_rows(self):
+        """198270: after rows were written, and of rows that move by one."""
+        def f(x):
+            x.index_put_((torch.arange(x.size(0)),), x * 2.0)
+            x.add_(x.flip(0))
+            return x
+
+        def g(x):
+            x[torch.arange(x.size(0)).flip(0)] = x + 1
+            x[1:] = x[:-1].clone()
+            return x
+
+        for h in (f, g):
+            self.setUp()
+            self.check(h, *((torch.randn(n, 8),) for n in (4, 2, 65)))
+
+    def test_rows_that_are_repeated(self):
+        """174074, 183986: a row by two equal indices; updates of rows that are one row in memory."""
+        def f(x, source):
+            x[[0, 0]] += x[[0, 0]]
+            rows = x[:1].expand(4, -1)
+            return x, rows.index_add(0, torch.tensor([1, 1]), source), rows.index_fill(0, torch.tensor([3]), 5.0)
+
+        self.check(f, *((torch.randn(n, 6), torch.randn(2, 6)) for n in (3, 1, 20)))
+
+    def test_borders_of_sums(self):
+        """189895: offsets of sequences, with the first."""
+        def f(mask):
+            ends = torch.cumsum(mask.sum(-1, dtype=torch.int32), 0, dtype=torch.int32)
+            return F.pad(ends, (1, 0)), F.pad(mask.sum(-1), (1, 1), value=-1), F.pad(mask.float().mean(-1), (2, 0), value=0.5)
+
+        self.check(f, (torch.ones(1, 4096, dtype=torch.bool),), (torch.rand(5, 70) > 0.5,), (torch.rand(3, 1) > 0.5,))
+
+    def test_extremes_of_truths(self):
+        """184893: with the places of the first ones."""
+        self.check(lambda x: (x.min(0), x.max(0), x.amax(1), x.any(0)), *((torch.rand(n, 32) > 0.5,) for n in (1, 2, 8)), exact=True)
+
+    def test_scales_of_turned_heads(self):
+        """96456: a division in place of what is permuted, and its transpose (DeBERTa)."""
+        def f(x):
+            y = x.relu().view(2, -1, 4, 3).permute(0, 2, 1, 3)
+            y /= torch.sqrt(torch.tensor(y.size(-1), dtype=torch.float) * 0.5)
+            return y.transpose(-1, -2)
+
+        self.check(f, (torch.randn(2, 60),), (torch.randn(2, 36),))
+
+    def test_results_with_gaps(self):
+        """130394, 116433: a tensor laid out as an argument that is a part, and axes of one element."""
+        def f(x):
+            z = torch.empty_strided(x.size(), x.stride())
+            z[:] = x + x
+            return z, (x + 1).reshape(-1, 1, 2)
+
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
+        for n in (16, 9):
+            x = torch.randn(n, 12)[:, :8]
+            for got, wanted in zip(compiled(x), f(x), strict=True):
+                torch.testing.assert_close(got, wanted)
+                self.assertEqual(got.stride(), wanted.stride())
+
+    def test_inputs_that_are_parts(self):
+        """125999: written, of odd lengths."""
+        def f(a, b):
+            a.copy_(torch.max(a, b) + torch.log(1 + torch.exp(torch.min(a, b) - torch.max(a, b))))
+
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
+        for shape in ((1, 3, 2, 26), (2, 5, 4, 9)):
+            x = torch.randn(shape)
+            y, b = x.clone(), torch.randn(shape[0], shape[1], shape[3])
+            compiled(x[..., 1, :], b), f(y[..., 1, :], b)
+            torch.testing.assert_close(x, y)
 
 
 if __name__ == "__main__":

@@ -201,10 +201,12 @@ def _search(g: Any, a: Any, b: Any, *, out_int32: bool = False, right: bool = Fa
             sorter: Any = None) -> Value:
     """How many of the sorted values come before: those that are not at least as great (right: not greater). All, for nan."""
     x, bounds = (g.value(a), g.value(b)) if g.name.startswith("bucketize") else (g.value(b), g.value(a))
-    if len(bounds.shape) != 1 or sorter is not None or not isinstance(bounds.shape[0], int) or bounds.shape[0] > _MOST_BOUNDS:
-        raise Unsupported("a search among many sorted values, or among rows of them")
-    rank = len(x.shape)
-    wide = T.expanded(T.unsqueezed(x, rank), [*x.shape, bounds.shape[0]])
+    n, rank, in_rows = bounds.shape[-1] if bounds.shape else None, len(x.shape), len(bounds.shape) > 1
+    if sorter is not None or not isinstance(n, int) or n > _MOST_BOUNDS or in_rows and len(bounds.shape) != rank:
+        raise Unsupported("a search among many sorted values, or by places of theirs")
+    wide = T.expanded(T.unsqueezed(x, rank), [*x.shape, n])
+    if in_rows:
+        bounds = T.expanded(T.unsqueezed(bounds, rank - 1), wide.shape)
     test = "(not ({1} > {0}))" if right or side == "right" else "(not ({1} >= {0}))"
     common = "f64" if "f64" in (x.dtype, bounds.dtype) else "f32" if x.dtype in REAL or bounds.dtype in REAL else "i64"
     hits = apply(g, test, [cast(as_stored(v), common) for v in (wide, bounds)], "bool", 2)
