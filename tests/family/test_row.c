@@ -319,12 +319,12 @@ static void test_places_in_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_reductions),  cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_masked_rows), cmocka_unit_test(test_row_values),
-        cmocka_unit_test(test_dtypes),      cmocka_unit_test(test_few_elements),
-        cmocka_unit_test(test_columns),     cmocka_unit_test(test_streaming),
-        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_lengths_of_ranges),
+        cmocka_unit_test(test_softmax),          cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_reductions),       cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_masked_rows),      cmocka_unit_test(test_row_values),
+        cmocka_unit_test(test_dtypes),           cmocka_unit_test(test_few_elements),
+        cmocka_unit_test(test_columns),          cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_ranges),           cmocka_unit_test(test_lengths_of_ranges),
         cmocka_unit_test(test_places_in_memory),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -11,6 +11,11 @@ typedef struct selection {
     bool is_of_rows; /* all indices are in a row; else those of a batch are in a batch */
 } selection;
 
+int32_t md_fa_cuda_chain_inner(const md_cg_chain *c, md_st_side side)
+{
+    return side == MD_ST_V ? c->c->columns[0] : c->c->depth[0];
+}
+
 static bool is_among(int32_t n, const int32_t *list, int32_t index)
 {
     for (int32_t i = 0; i < n; i++)

@@ -48,11 +48,6 @@ bool md_fa_cuda_is_line(const md_fx_node *load, int32_t inner)
     return true;
 }
 
-int32_t md_fa_cuda_chain_inner(const md_cg_chain *c, md_st_side side)
-{
-    return side == MD_ST_V ? c->c->columns[0] : c->c->depth[0];
-}
-
 bool md_fa_cuda_chain_any(md_cg_chain *out, const md_fa_target *target)
 {
     if (!md_cg_chain_of(out, target->program, target->stage, MD_DEV_CUDA))
