@@ -16,7 +16,11 @@ typedef struct md_place {
 /* Rows of a grouped product are taken in the order of their groups (grouped.h). */
 #ifdef MD_GROUPED
 MD_INLINE int64_t md_rows_end(const md_params *p, const md_place &at) { return at.row_end; }
+#ifdef MD_SORTS_HERE
+MD_INLINE int64_t md_row_of(const md_params *, int64_t place) { return md_order_here[place]; }
+#else
 MD_INLINE int64_t md_row_of(const md_params *p, int64_t place) { return ((const int *)p->work0)[place]; }
+#endif
 #else
 MD_INLINE int64_t md_rows_end(const md_params *p, const md_place &at) { return md_points_rows(p); }
 MD_INLINE int64_t md_row_of(const md_params *p, int64_t place) { return place; }

@@ -1,11 +1,11 @@
 /* Products on Hopper's tensor cores whose rows of operand A lie anywhere: windows of a tensor, as in a convolution;
  * rows of groups, each multiplied by the group's own matrix; rows that a look-up finds. As gemm_wgmma.cu, but a
  * warpgroup copies operand A, piece by piece, and the copy engine the operands over the columns only. Rows of groups
- * were sorted before (group_rows.cu), and the tiles are those of the units that the device has counted.
+ * were sorted before (group_rows.cu) or are sorted here; the tiles are those of the units that the device counted.
  *
  * md_config.h: as gemm_wgmma.cu, with MD_SWAPPED 0, MD_CLUSTER 1, operand A along K and MD_RESULT 0 or 1; with
- * MD_GROUPED, groups are batches. md_expr.h: src/codegen/product/product.h; md_params begins with md_tensor_map of B,
- * the second B where there is one, and the results with MD_RESULT. */
+ * MD_GROUPED, groups are batches; MD_SORTS_HERE: as group_here.h. md_expr.h: src/codegen/product/product.h; md_params
+ * begins with md_tensor_map of B, the second B where there is one, and the results with MD_RESULT. */
 #include "md_config.h"
 #define MD_GATHERS 1
 #include "prelude.h"
@@ -13,6 +13,9 @@
 #include "md_expr.h"
 #ifdef MD_GROUPED
 #include "grouped.h"
+#ifdef MD_SORTS_HERE
+#include "group_here.h"
+#endif
 #endif
 #include "gemm_epilogue.h"
 #include "rows_apart.h"

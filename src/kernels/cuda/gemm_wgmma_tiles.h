@@ -33,7 +33,11 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
     g.rows = (int)((md_points_down(&p) + rows - 1) / rows);
     g.columns = (int)((md_points_across(&p) + columns - 1) / columns);
     g.steps = (int)((md_points_depth(&p) + MD_DEEP * BK - 1) / (MD_DEEP * BK));
-#ifdef MD_GROUPED
+#ifdef MD_SORTS_HERE
+    g.unit = md_unit_here;
+    g.rows = md_sort_here(p);
+    g.all = g.rows * g.columns * MD_SPLIT;
+#elif defined MD_GROUPED
     const md_grouping at = md_grouping_of(md_points_rows(&p), md_points_groups(&p), MD_BM);
     g.unit = (const md_unit *)((const int *)p.work0 + at.unit);
     g.rows = ((const int *)p.work0)[at.n_units];

@@ -55,6 +55,7 @@ static const gate gates[] = {
     {GROUPED, "gemm_rows/rows128_columns128_pingpong1_epilogue0", 168},
     {GROUPED, "gemm_rows/rows256_columns128_pingpong0_epilogue0", 168},
     {GROUPED, "gemm_rows/rows64_columns128_pingpong0_epilogue0", 255},
+    {GROUPED, "gemm_rows/rows64_columns64_pingpong0_epilogue0_few1", 255},
     {"Y[t,s,n] = silu(sum[k](X[t,k] * W[e[t,s],n,k])) * sum[k](X[t,k] * V[e[t,s],n,k])",
      "gemm_rows/rows128_columns256_pingpong0_epilogue0", 168},
     {"Y[t,n] = sum[k](X[i[t],k] * W[n,k])", "gemm_rows/rows128_columns256_pingpong0_epilogue1", 168},

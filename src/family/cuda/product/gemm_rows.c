@@ -2,7 +2,7 @@
  * (kernels/cuda/gemm_wgmma_rows.cu): windows of a tensor with channels last, as in a convolution; rows of groups, as in
  * a mixture of experts, which a launch before sorts (kernels/cuda/group_rows.cu); rows that a look-up finds. A row is a
  * run of memory along K in pieces of 16 bytes. `epilogue`: 0 any; 1 for a single 16-bit result whose rows are not
- * sorted, in registers and by the copy engine. */
+ * sorted, in registers and by the copy engine. `few`: rows of groups, at most 256, are sorted by every block. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -15,9 +15,9 @@
 
 #include <math.h>
 
-enum { ROWS, COLUMNS, PINGPONG, EPILOGUE };
+enum { ROWS, COLUMNS, PINGPONG, EPILOGUE, FEW };
 enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
-enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64 };
+enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 256, UNIT_BYTES = 24 };
 
 typedef struct rows_spec {
     md_fa_wgmma_spec wgmma;
@@ -81,20 +81,28 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
                                          .is_pingpong = v[PINGPONG],
                                          .has_result = v[EPILOGUE],
                                          .gathers = true,
-                                         .line_bytes = line_bytes(s, n_terms, v[ROWS]),
+                                         .sorts_here = v[FEW] ? MOST_FEW : 0,
+                                         .line_bytes = line_bytes(s, n_terms, v[ROWS]) + v[FEW] * MOST_FEW * UNIT_BYTES,
                                          .split = 1};
     md_fa_wgmma_shape_derive(&s->wgmma.shape, &s->wgmma.product);
     return true;
+}
+
+/* True if every block can sort the rows for itself at these sizes, or at some. */
+static bool is_few(const md_fa_target *target, const md_cg_product *p, const int64_t *size)
+{
+    return p->is_grouped && (!size || md_st_points(target->program, p->n_rows, p->rows, size) <= MOST_FEW);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     rows_spec s;
     md_kn_map map;
-    (void)size;
     if (!spec_of(&s, target, config) || !md_fa_wgmma_shape_fits(&s.wgmma.shape, target, &s.wgmma.product))
         return false;
     const md_fa_wgmma_shape *shape = &s.wgmma.shape;
+    if (shape->sorts_here && !is_few(target, &s.wgmma.product, size))
+        return false;
     return !shape->has_result || (!s.wgmma.product.is_grouped && md_fa_wgmma_map_result(&map, &s.wgmma.product));
 }
 
@@ -143,7 +151,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const void
     if (!p->is_grouped)
         return;
     md_fa_product_group_envelope(out, target);
-    out->row_points_max = 1 << 30; /* places of rows are 32-bit words */
+    out->row_points_max = s->wgmma.shape.sorts_here ? MOST_FEW : 1 << 30; /* places of rows are 32-bit words */
     out->n_row_dims = p->n_rows;
     for (int32_t i = 0; i < p->n_rows; i++)
         out->row_dim[i] = target->program->index[p->rows[i]].dim;
@@ -165,9 +173,12 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
         return;
     const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), tile->rows);
     const int64_t tiles = at.most_units * ((sized.columns + tile->columns - 1) / tile->columns);
-    out->launch[1] = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads, 1)), tile->threads);
-    out->launch[1].scratch_bytes = tile->shared;
-    out->launch[1].overlaps = true;
+    md_kn_geometry *g = &out->launch[tile->sorts_here ? 0 : 1];
+    *g = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads, 1)), tile->threads);
+    g->scratch_bytes = tile->shared;
+    g->overlaps = true;
+    if (tile->sorts_here)
+        return;
     out->launch[0] = md_fa_cuda_launch(1, SORT_THREADS);
     out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
 }
@@ -187,14 +198,14 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
 {
     const rows_spec *s = known;
     const md_fa_wgmma_shape *tile = &s->wgmma.shape;
-    const bool is_grouped = s->wgmma.product.is_grouped;
+    const int32_t launches = s->wgmma.product.is_grouped && !tile->sorts_here ? 2 : 1;
     md_fa_product sized;
-    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1 + is_grouped};
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = launches};
     md_fa_product_measure(&sized, target, &s->wgmma.product, size);
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
     const double rows = (double)sized.rows;
-    if (is_grouped)
+    if (s->wgmma.product.is_grouped)
         spread(&sized, target, size);
     const md_fa_wgmma variant = {.rows = tile->rows,
                                  .columns = tile->columns,
@@ -204,9 +215,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
                                  .is_pingpong = tile->is_pingpong,
                                  .has_result = tile->has_result};
     double us = md_fa_wgmma_us(target->facts, &sized, &variant, md_fa_enough_us(target)) * GATHERED;
-    if (is_grouped)
+    if (launches == 2)
         us += SORT + SORT_ROW * ceil(rows / SORT_THREADS);
-    md_fa_cuda_product_time_features(out, us, 1 + is_grouped);
+    else if (s->wgmma.product.is_grouped)
+        us += SORT_HERE + SORT_HERE_ROW * rows;
+    md_fa_cuda_product_time_features(out, us, launches);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
@@ -227,11 +240,12 @@ static const md_fa_kind kind = {
 const md_fa_family md_fa_cuda_gemm_rows = {
     .name = "gemm_rows",
     .device = MD_DEV_CUDA,
-    .n_fields = 4,
+    .n_fields = 5,
     .field = {{"rows", 128, 3, {128, 64, 256}},
               {"columns", 128, 7, {128, 256, 64, 192, 96, 160, 32}},
               {"pingpong", 0, 2, {0, 1}},
-              {"epilogue", 0, 2, {1, 0}}},
+              {"epilogue", 0, 2, {1, 0}},
+              {"few", 0, 2, {0, 1}}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,

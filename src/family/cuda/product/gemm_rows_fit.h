@@ -13,5 +13,8 @@ MD_FIT(GATHERED, 1.15)
 /* us: of sorting, and of each row in it by a thread. */
 MD_FIT(SORT, 3)
 MD_FIT(SORT_ROW, 0.12)
+/* The same where every block sorts the rows. */
+MD_FIT(SORT_HERE, 1)
+MD_FIT(SORT_HERE_ROW, 0.01)
 
 #endif

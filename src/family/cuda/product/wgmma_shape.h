@@ -12,6 +12,7 @@ typedef struct md_fa_wgmma_shape {
     bool is_pingpong, is_swapped, has_copies;
     bool is_cluster_reduced; /* the blocks of a cluster add up the slices of a tile */
     bool gathers; /* rows of A lie anywhere: threads copy them (kernels/cuda/gemm_wgmma_rows.cu) */
+    int32_t sorts_here; /* gathers: most rows of groups that every block sorts for itself; 0: they are sorted before */
     int32_t line_bytes; /* gathers: of shared memory for the places of rows */
     /* has_result: the epilogue works in registers; by_words: and stores from there */
     bool has_result, by_words;

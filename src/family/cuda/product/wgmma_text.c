@@ -134,6 +134,8 @@ static void print_defines(md_strbuf *out, const md_cg_product *p, const md_fa_wg
                 {"ALIGNED", s->has_result && !s->by_words}};
     for (int32_t i = 0; i < MD_COUNT(list); i++)
         md_strbuf_printf(out, "#define MD_%s %" PRId32 "\n", list[i].name, list[i].value);
+    if (s->sorts_here > 0)
+        md_strbuf_printf(out, "#define MD_SORTS_HERE %" PRId32 "\n", s->sorts_here);
     md_fa_cuda_product_print_along(out, p);
     if (md_fa_cuda_map_item_bytes(p) == 1)
         print_byte_instructions(out, p, s);
@@ -162,7 +164,7 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
     md_fa_cuda_product_text text = {.source = s->gathers                          ? "cuda/gemm_wgmma_rows.cu"
                                               : md_fa_cuda_map_item_bytes(p) == 1 ? "cuda/gemm_wgmma8.cu"
                                                                                   : "cuda/gemm_wgmma.cu",
-                                    .begin = p->is_grouped ? "cuda/group_rows.cu" : NULL,
+                                    .begin = p->is_grouped && s->sorts_here == 0 ? "cuda/group_rows.cu" : NULL,
                                     /* padded copies: unaligned results, too */
                                     .lanes = s->has_result   ? 2
                                              : s->has_copies ? 4
