@@ -98,6 +98,17 @@ MD_INLINE void md_ask(const md_tensor_map *map, int row, int k, int batch, int r
 #define MD_MAP_2 nullptr
 #endif
 
+/* A block must not end before what the other one's threads say of its stages has arrived: that would come to a block of
+ * the next launch, which begins early (md_wait_for_launches). */
+MD_INLINE void md_wait_for_cluster(md_ring r, unsigned empty)
+{
+    MD_ROLLED for (int i = 0; MD_CLUSTER > 1 && i < MD_STAGES; i++)
+    {
+        md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
+        md_ring_next(r);
+    }
+}
+
 MD_INLINE void md_release(unsigned bar)
 {
     const int lane = threadIdx.x & 31;

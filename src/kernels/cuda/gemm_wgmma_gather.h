@@ -9,7 +9,7 @@ MD_INLINE void md_bar_arrive_copied(unsigned bar)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
 }
 
-MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty,
+MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty, int rank,
                           int *lines)
 {
     const int line = threadIdx.x / PIECES, piece = threadIdx.x % PIECES, depth = (int)md_points_depth(&p);
@@ -19,9 +19,9 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
     int turn = 0;
     md_find_points(p, points);
     md_meet(4, FEEDERS);
-    MD_ROLLED for (int t = blockIdx.x; t < g.all; t += gridDim.x)
+    MD_ROLLED for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER)
     {
-        const md_tile_at at = md_tile_of(g, t, 0);
+        const md_tile_at at = md_tile_of(g, t, rank);
         MD_FOR (i, (MD_BM + FEEDERS - 1) / FEEDERS)
             if (MD_BM % FEEDERS == 0 || threadIdx.x < MD_BM)
                 md_find_line(p, at, threadIdx.x + i * FEEDERS, lines + turn, points);
@@ -40,8 +40,9 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
                     if (d == 0)
                         md_bar_expect(bar, MD_DEEP * ACROSS_BYTES);
                     MD_FOR (q, MD_PRODUCTS)
-                        md_copy<(MD_ALONG_1 == 2), MD_BN, 1>(to + DOWN_BYTES + q * ACROSS_ONE, q ? MD_MAP_2 : &p.map0,
-                                                             at.column, k, at.batch * MD_BATCH_1, bar, 0);
+                        md_copy<(MD_ALONG_1 == 2), MD_BN, ACROSS_PARTS>(to + DOWN_BYTES + q * ACROSS_ONE,
+                                                                        q ? MD_MAP_2 : &p.map0, at.column, k,
+                                                                        at.batch * MD_BATCH_1, bar, rank);
                 }
                 feed.copy(to + mine, k + piece * 8, depth);
             }
@@ -49,4 +50,5 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
             md_ring_next(r);
         }
     }
+    md_wait_for_cluster(r, empty);
 }

@@ -49,11 +49,5 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
             md_ring_next(r);
         }
     }
-    /* A block must not end before what the other one's threads say of its stages has arrived: that would come to a
-     * block of the next launch, which begins early (md_wait_for_launches). */
-    MD_ROLLED for (int i = 0; MD_CLUSTER > 1 && i < MD_STAGES; i++)
-    {
-        md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
-        md_ring_next(r);
-    }
+    md_wait_for_cluster(r, empty);
 }

@@ -65,8 +65,9 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
 MD_INLINE void md_pairs(unsigned (&out)[PANEL / 4], const md_params &p, const float *acc, const float *acc1,
                         const md_tile_at &at, int row, int column)
 {
-    const int lane = threadIdx.x & 31, last_row = (int)md_points_rows(&p) - 1, columns = (int)md_points_columns(&p);
-    const int rows[2] = {min(row + lane / 4, last_row), min(row + lane / 4 + 8, last_row)};
+    const int lane = threadIdx.x & 31, last_row = md_down_end(p, at) - 1, columns = (int)md_points_columns(&p);
+    const int rows[2] = {(int)md_row_of(&p, min(row + lane / 4, last_row)),
+                         (int)md_row_of(&p, min(row + lane / 4 + 8, last_row))};
     if (MD_RESULT == 1 || column + PANEL <= columns)
         MD_FOR (j, PANEL / 4)
             out[j] = md_pair(p, acc + j * 2, acc1 + j * 2, at.batch, rows[j % 2],
@@ -112,7 +113,24 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
     }
 }
 #else
-/* Stores through shared memory and by TMA. `turn`: which of the buffers; is_last: each panel has its own. */
+#ifdef MD_GROUPED
+/* Stores a panel of a warp's 16 rows from its buffer, in pieces of 16 bytes, each where its row lies. */
+MD_INLINE void md_store_panel(const md_params &p, const md_tile_at &at, int row, int column, unsigned from, int mask)
+{
+    enum { PIECES_OF_ROW = PANEL / 8 };
+    const int columns = (int)md_points_columns(&p);
+    MD_FOR (j, (16 * PIECES_OF_ROW + 31) / 32) {
+        const int number = (threadIdx.x & 31) + j * 32, r = number / PIECES_OF_ROW, c = number % PIECES_OF_ROW;
+        const unsigned line = r * (PANEL * 2), swizzle = (line >> 7) & mask;
+        if (r < 16 && row + r < at.row_end && column + c * 8 < columns)
+            *(uint4 *)md_result_at(&p, at.batch, md_row_of(&p, row + r), column + c * 8) =
+                md_load_words(from + line + ((c ^ swizzle) << 4));
+    }
+}
+#endif
+
+/* Stores through shared memory and by TMA, or where the rows lie. `turn`: which of the buffers; is_last: each panel has
+ * its own. */
 MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1, const md_tile_at &at, int row,
                         int column, unsigned buffers, unsigned &turn, bool is_last)
 {
@@ -131,12 +149,17 @@ MD_INLINE void md_panel(const md_params &p, const float *acc, const float *acc1,
                     out[j * 2 + 3]);
     if (PANEL % 16)
         md_stmatrix(to + mine + (PANEL / 8 - 1) * 16, out[PANEL / 4 - 2], out[PANEL / 4 - 1]);
+#ifdef MD_GROUPED
+    __syncwarp();
+    md_store_panel(p, at, row, column, to, mask);
+#else
     md_proxy_fence();
     __syncwarp();
     if (lane == 0) {
         md_tma_store(&p.MD_MAP_OF_RESULT, to, column, row, at.batch);
         md_tma_commit();
     }
+#endif
 }
 #endif
 #endif

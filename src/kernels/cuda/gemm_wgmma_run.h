@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         if (MD_CONSUMERS == 2)
             md_registers_down<MD_LOW>();
 #ifdef MD_GATHERS
-        md_produce(p, g, base, full, empty, (int *)(md_memory + (empty + MD_STAGES * 8 + 16 - start)));
+        md_produce(p, g, base, full, empty, rank, (int *)(md_memory + (empty + MD_STAGES * 8 + 16 - start)));
 #else
         if (threadIdx.x == 0)
             md_produce(p, g, base, full, empty, rank);

@@ -5,7 +5,7 @@
 typedef struct md_tile_at {
     int batch, row, column, slice; /* of a block's tile */
 #ifdef MD_GROUPED
-    int row_end; /* of the unit */
+    int row_end; /* of the unit's rows in the tile; there may be none */
 #endif
 } md_tile_at;
 
@@ -38,7 +38,7 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
     g.rows = md_sort_here(p);
     g.all = g.rows * g.columns * MD_SPLIT;
 #elif defined MD_GROUPED
-    const md_grouping at = md_grouping_of(md_points_rows(&p), md_points_groups(&p), MD_BM);
+    const md_grouping at = md_grouping_of(md_points_rows(&p), md_points_groups(&p), MD_UNIT_ROWS);
     g.unit = (const md_unit *)((const int *)p.work0 + at.unit);
     g.rows = ((const int *)p.work0)[at.n_units];
     g.all = g.rows * g.columns * MD_SPLIT;
@@ -63,16 +63,16 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
     t -= number * band;
     at.row = first + t % height;
     at.column = t / height;
+#ifdef MD_GROUPED
+    const md_unit unit = g.unit[at.row];
+    at.batch = unit.group;
+    at.row = unit.row + rank * MD_BM;
+    at.row_end = min(unit.row_end, at.row + MD_BM);
+#else
     if (MD_CLUSTER == 2 && MD_SHARE_A)
         at.column = at.column * 2 + rank;
     else if (MD_CLUSTER == 2)
         at.row = at.row * 2 + rank;
-#ifdef MD_GROUPED
-    const md_unit unit = g.unit[at.row];
-    at.batch = unit.group;
-    at.row = unit.row;
-    at.row_end = unit.row_end;
-#else
     at.row *= MD_BM;
 #endif
     at.column *= MD_BN;

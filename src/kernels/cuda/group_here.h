@@ -1,6 +1,6 @@
 /* Few rows of a grouped product, sorted by every block for itself in shared memory: a launch that sorts them takes as
  * long as reading a matrix or two. All blocks find the same order and the same units. Behind grouped.h. md_config.h:
- * MD_SORTS_HERE (most rows), MD_BM. md_expr.h: as group_rows.cu. */
+ * MD_SORTS_HERE (most rows). md_expr.h: as group_rows.cu. */
 #ifndef MD_CUDA_GROUP_HERE_H
 #define MD_CUDA_GROUP_HERE_H
 
@@ -8,7 +8,7 @@ __shared__ int md_order_here[MD_SORTS_HERE], md_group_here[MD_SORTS_HERE], md_be
 __shared__ md_unit md_unit_here[MD_SORTS_HERE];
 
 /* Puts a row behind those of groups before its own, and those of its own that come before it. A unit begins with every
- * MD_BM-th row of a group: its end is kept at its first place. */
+ * MD_UNIT_ROWS-th row of a group: its end is kept at its first place. */
 MD_INLINE void md_place_row(int row, int rows)
 {
     const int mine = md_group_here[row];
@@ -21,7 +21,7 @@ MD_INLINE void md_place_row(int row, int rows)
     }
     const int at = before + same;
     md_order_here[at] = row;
-    md_begins_here[at] = same % MD_BM == 0 ? before + min(same + MD_BM, all) : 0;
+    md_begins_here[at] = same % MD_UNIT_ROWS == 0 ? before + min(same + MD_UNIT_ROWS, all) : 0;
 }
 
 /* Returns the number of units. Called by all threads of the block. */

@@ -1,6 +1,6 @@
 /* Sorts the rows of a grouped product by their groups, in one pass that counts, and cuts them into units: what a
  * product needs to know stays on the device. One block. The order of rows inside a group is any: no result depends
- * on it. md_config.h: MD_BM (most rows of a unit). md_expr.h: md_points_rows, md_points_groups (p),
+ * on it. md_config.h: as grouped.h. md_expr.h: md_points_rows, md_points_groups (p),
  *   md_group_of(p, row)   the group of a row; -1: it has none */
 #include "md_config.h"
 #include "prelude.h"
@@ -33,10 +33,10 @@ MD_INLINE uint64_t md_sums_before(uint64_t mine, uint64_t *all, uint64_t *of_war
 
 MD_INLINE void md_cut_units(md_unit *unit, int group, int row, int end)
 {
-    for (int i = 0; row < end; i++, row += MD_BM) {
+    for (int i = 0; row < end; i++, row += MD_UNIT_ROWS) {
         unit[i].group = group;
         unit[i].row = row;
-        unit[i].row_end = min(row + MD_BM, end);
+        unit[i].row_end = min(row + MD_UNIT_ROWS, end);
     }
 }
 
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     __shared__ int near_count[NEAR + 1];
     __shared__ uint64_t of_warp[WARPS];
     const int rows = (int)md_points_rows(&p), groups = (int)md_points_groups(&p);
-    const md_grouping at = md_grouping_of(rows, groups, MD_BM);
+    const md_grouping at = md_grouping_of(rows, groups, MD_UNIT_ROWS);
     int *work = (int *)p.work0, *count = groups <= NEAR ? near_count : work + at.count;
     for (int g = threadIdx.x; g <= groups; g += THREADS)
         count[g] = 0;
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     for (int first = 0; first <= groups; first += THREADS) {
         const int g = first + threadIdx.x, n = g <= groups ? count[g] : 0;
         uint64_t all;
-        const uint64_t units = (n + MD_BM - 1) / MD_BM,
+        const uint64_t units = (n + MD_UNIT_ROWS - 1) / MD_UNIT_ROWS,
                        before = begun + md_sums_before((uint64_t)n << 32 | units, &all, of_warp);
         begun += all;
         const int row = (int)(before >> 32);

@@ -6,6 +6,13 @@
 #ifndef MD_CUDA_GROUPED_H
 #define MD_CUDA_GROUPED_H
 
+/* Rows of a unit: of a tile, or of the tiles of a cluster. */
+#ifdef MD_CLUSTER
+#define MD_UNIT_ROWS (MD_BM * MD_CLUSTER)
+#else
+#define MD_UNIT_ROWS MD_BM
+#endif
+
 typedef struct md_unit {
     int group, row, row_end; /* places in the order of rows */
 } md_unit;

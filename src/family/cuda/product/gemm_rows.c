@@ -1,8 +1,8 @@
 /* Family gemm_rows: products of 16-bit operands on Hopper's tensor cores whose rows of operand A lie anywhere
  * (kernels/cuda/gemm_wgmma_rows.cu): windows of a tensor with channels last, as in a convolution; rows of groups, as in
  * a mixture of experts, which a launch before sorts (kernels/cuda/group_rows.cu); rows that a look-up finds. A row is a
- * run of memory along K in pieces of 16 bytes. `epilogue`: 0 any; 1 for a single 16-bit result whose rows are not
- * sorted, in registers and by the copy engine. `few`: rows of groups, at most 256, are sorted by every block. */
+ * run of memory along K in pieces of 16 bytes. `cluster`: two blocks share operand B.
+ * `epilogue`: 0 any; 1 for a single 16-bit result, in registers and by the copy engine or by pieces of rows. `few`: rows of groups, at most 256, are sorted by every block. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-enum { ROWS, COLUMNS, PINGPONG, EPILOGUE, FEW };
+enum { ROWS, COLUMNS, PINGPONG, CLUSTER, EPILOGUE, FEW };
 enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
 enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 256, UNIT_BYTES = 24 };
 
@@ -77,7 +77,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
         return false;
     s->wgmma.shape = (md_fa_wgmma_shape){.rows = v[ROWS],
                                          .columns = v[COLUMNS] / s->wgmma.product.n_products,
-                                         .cluster = 1,
+                                         .cluster = v[CLUSTER],
                                          .is_pingpong = v[PINGPONG],
                                          .has_result = v[EPILOGUE],
                                          .gathers = true,
@@ -101,9 +101,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!spec_of(&s, target, config) || !md_fa_wgmma_shape_fits(&s.wgmma.shape, target, &s.wgmma.product))
         return false;
     const md_fa_wgmma_shape *shape = &s.wgmma.shape;
-    if (shape->sorts_here && !is_few(target, &s.wgmma.product, size))
+    if (shape->sorts_here && (shape->cluster > 1 || !is_few(target, &s.wgmma.product, size)))
         return false;
-    return !shape->has_result || (!s.wgmma.product.is_grouped && md_fa_wgmma_map_result(&map, &s.wgmma.product));
+    return !shape->has_result || md_fa_wgmma_map_result(&map, &s.wgmma.product);
 }
 
 /* ---- Where it is right */
@@ -171,10 +171,12 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     md_fa_wgmma_geometry(out, target, tile, &sized);
     if (!s->wgmma.product.is_grouped)
         return;
-    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), tile->rows);
+    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), tile->rows * tile->cluster);
     const int64_t tiles = at.most_units * ((sized.columns + tile->columns - 1) / tile->columns);
     md_kn_geometry *g = &out->launch[tile->sorts_here ? 0 : 1];
-    *g = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads, 1)), tile->threads);
+    *g = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads / tile->cluster, 1)) * tile->cluster,
+                           tile->threads);
+    g->cluster = tile->cluster;
     g->scratch_bytes = tile->shared;
     g->overlaps = true;
     if (tile->sorts_here)
@@ -210,7 +212,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     const md_fa_wgmma variant = {.rows = tile->rows,
                                  .columns = tile->columns,
                                  .split = 1,
-                                 .cluster = 1,
+                                 .cluster = tile->cluster,
                                  .stages = tile->stages * tile->deep,
                                  .is_pingpong = tile->is_pingpong,
                                  .has_result = tile->has_result};
@@ -240,10 +242,11 @@ static const md_fa_kind kind = {
 const md_fa_family md_fa_cuda_gemm_rows = {
     .name = "gemm_rows",
     .device = MD_DEV_CUDA,
-    .n_fields = 5,
+    .n_fields = 6,
     .field = {{"rows", 128, 3, {128, 64, 256}},
               {"columns", 128, 7, {128, 256, 64, 192, 96, 160, 32}},
               {"pingpong", 0, 2, {0, 1}},
+              {"cluster", 1, 2, {1, 2}},
               {"epilogue", 0, 2, {1, 0}},
               {"few", 0, 2, {0, 1}}},
     .kind = &kind,

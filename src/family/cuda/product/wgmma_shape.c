@@ -62,7 +62,7 @@ void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *s, const md_cg_product *p)
                                 across * (s->is_swapped ? 1 : p->n_products);
     s->consumers = s->rows == 64 && !s->is_pingpong ? 1 : 2;
     s->threads = 128 * (s->consumers + 1);
-    s->shares_a = s->rows > s->columns;
+    s->shares_a = s->rows > s->columns && !s->gathers;
     s->panel = panel_of(s->columns);
     s->low = !s->gathers ? 40 : s->rows > 128 ? 88 : 72;
     s->high = s->consumers == 1 ? 240 : s->gathers ? (504 - s->low) / 16 * 8 : 232;

@@ -173,7 +173,8 @@ md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const 
                                     .split = s->split,
                                     .is_cluster_reduced = s->is_cluster_reduced,
                                     .has_copies = s->has_copies,
-                                    .n_maps = p->n_products + (s->has_result && !s->by_words ? 2 : 1) - s->gathers,
+                                    .n_maps = p->n_products - s->gathers +
+                                              (s->has_result && !s->by_words && !p->is_grouped ? 2 : 1),
                                     .map = map + s->gathers};
     return md_fa_cuda_product_emit(out, target, p, &text, &defines);
 }
