@@ -4,6 +4,7 @@
 import importlib.util
 import sys
 import unittest
+from unittest import mock
 
 if MISSING := [m for m in ("torch",) if importlib.util.find_spec(m) is None]:
     print(f"SKIPPED: test_backend_windows.py: {sys.executable} has no {', '.join(MISSING)}", file=sys.stderr)
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import multidispatch as md
+from multidispatch.compile.lowering import windows
 import strict  # noqa: F401 (faults are errors)
 
 OURS = {"eager_where_faster": False, "eager_while_building": False}
@@ -81,6 +83,28 @@ class Windows(unittest.TestCase):
                 graph = torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)
                 x = torch.randn(shape)
                 torch.testing.assert_close(graph(x), module(x), rtol=1e-4, atol=1e-5)
+
+    def test_guards(self):
+        """Windows as a GPU reads them, under guards: computed on a CPU. What the GPU's kernel does not take is PyTorch's."""
+        taken = [(nn.Conv2d(16, 24, 3, 2, 1), (2, 16, 11, 14)), (nn.Conv2d(16, 8, 1, 2), (2, 16, 11, 14)), (nn.Conv2d(8, 40, 1), (2, 8, 5, 4)),
+                 (nn.Conv2d(8, 16, (3, 5), padding=(0, 2), dilation=(2, 1), bias=False), (3, 8, 20, 9))]
+        refused = [(nn.Conv2d(8, 12, 3), (1, 8, 6, 6)), (nn.Conv2d(3, 8, 3), (1, 3, 6, 6)), (nn.Conv2d(16, 16, 3, groups=2), (1, 16, 6, 6)),
+                   (nn.Conv2d(8, 8, 9), (1, 8, 10, 10))]
+        with mock.patch.object(windows, "_GUARDED", ("cpu",)), torch.no_grad():
+            for i, (module, shape) in enumerate(taken + refused):
+                torch._dynamo.reset()
+                module = module.bfloat16().to(memory_format=torch.channels_last)
+                graph = torch.compile(lambda x, m=module: F.relu(m(x)), backend="multidispatch", dynamic=True, options=OURS)
+                for more in (0, 3):
+                    x = torch.randn(shape[0] + more, shape[1], shape[2] + more, shape[3]).bfloat16().contiguous(memory_format=torch.channels_last)
+                    want, got = F.relu(module(x)), graph(x)
+                    torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)
+                    self.assertEqual(got.stride(), want.stride())
+                text = str(md.explain_graph())
+                self.assertEqual(" 0 ops of PyTorch" in text.splitlines()[-1], i < len(taken), text)
+            planes = torch.compile(nn.Conv2d(8, 8, 3).bfloat16(), backend="multidispatch", dynamic=True, options=OURS)
+            planes(torch.randn(1, 8, 6, 6).bfloat16())
+            self.assertIn("not of 16 bits, channels last", str(md.explain_graph()))
 
     def test_few_filters(self):
         """A product of at most eight rows: by the family that packs windows. Another read each element of the image alone."""

@@ -40,6 +40,58 @@ static void test_what_is_taken(void **state)
     }
 }
 
+/* A shape of packed tensors, whose sizes are by the names of dims: "c=8, r=3". */
+static void make_shape(md_kn_shape *shape, const md_fx_formula *f, const char *sizes)
+{
+    *shape = (md_kn_shape){.unit = ~0u, .contiguous = ~0u, .aligned = ~0u, .aligned16 = ~0u};
+    for (int32_t d = 0; d < f->n_dims; d++) {
+        char name[40];
+        snprintf(name, sizeof name, " %s=", f->dim[d].name);
+        const char *at = strstr(sizes, name);
+        shape->size[d] = at ? atoll(at + strlen(name)) : 4;
+    }
+    for (int32_t t = 0; t < f->n_tensors; t++) {
+        int64_t stride = 1;
+        for (int32_t a = f->tensor[t].rank - 1; a >= 0; a--) {
+            shape->extent[t][a] = shape->size[f->tensor[t].dim[a]];
+            shape->stride[t][a] = stride;
+            stride *= shape->extent[t][a];
+        }
+    }
+}
+
+static void test_envelope(void **state)
+{
+    static const struct {
+        const char *text, *variant, *sizes, *miss; /* a part of it; NULL: none */
+    } cases[] = {
+        {CONVOLUTION, "gemm_rows/rows128_columns64", " c=64 r=3 s=3", NULL},
+        {CONVOLUTION, "gemm_rows/rows128_columns64", " c=8 r=8 s=8", NULL},
+        {CONVOLUTION, "gemm_rows/rows128_columns64", " c=12 r=3 s=3", "multiple of eight"},
+        {CONVOLUTION, "gemm_rows/rows128_columns64", " c=64 r=5 s=13", "more points"},
+        {CONVOLUTION, "gemm_rows/rows128_columns64", " c=64 r=3 s=3 X.1=8192 X.2=1024", "32 bits"},
+        {GROUPED, "gemm_rows/rows64_columns64", " t=100000 n=64 k=64", NULL},
+        {GROUPED, "gemm_rows/rows64_columns64_few1", " t=256 n=64 k=64", NULL},
+        {GROUPED, "gemm_rows/rows64_columns64_few1", " t=257 n=64 k=64", "longer"},
+    };
+    (void)state;
+    for (size_t i = 0; i < MD_COUNT(cases); i++) {
+        fixture f;
+        const md_fa_family *family = NULL;
+        md_fa_config config;
+        md_kn_envelope envelope = {0};
+        md_kn_shape shape;
+        open_fixture(&f, cases[i].text, MD_BF16);
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, cases[i].variant));
+        md_fa_envelope_of(&envelope, family, &f.target, &config);
+        make_shape(&shape, f.formula, cases[i].sizes);
+        const char *miss = md_kn_envelope_miss_of(&envelope, &shape, f.formula->n_dims);
+        if (!miss != !cases[i].miss || (miss && !strstr(miss, cases[i].miss)))
+            fail_msg("%s,%s: %s", cases[i].variant, cases[i].sizes, miss ? miss : "fits");
+        close_fixture(&f);
+    }
+}
+
 typedef struct gate {
     const char *text, *variant;
     int32_t registers;
@@ -104,6 +156,7 @@ static void test_registers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_registers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_envelope),
+                                       cmocka_unit_test(test_registers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

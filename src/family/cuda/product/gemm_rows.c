@@ -1,8 +1,9 @@
 /* Family gemm_rows: products of 16-bit operands on Hopper's tensor cores whose rows of operand A lie anywhere
  * (kernels/cuda/gemm_wgmma_rows.cu): windows of a tensor with channels last, as in a convolution; rows of groups, as in
  * a mixture of experts, which a launch before sorts (kernels/cuda/group_rows.cu); rows that a look-up finds. A row is a
- * run of memory along K in pieces of 16 bytes. `cluster`: two blocks share operand B.
- * `epilogue`: 0 any; 1 for a single 16-bit result, in registers and by the copy engine or by pieces of rows. `few`: rows of groups, at most 256, are sorted by every block. */
+ * run of memory along K in pieces of 16 bytes. `cluster`: two blocks share operand B. `epilogue`: 0 any; 1 for a single
+ * 16-bit result, in registers and by the copy engine or by pieces of rows. `few`: rows of groups, at most 256, are
+ * sorted by every block. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -216,7 +217,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
                                  .stages = tile->stages * tile->deep,
                                  .is_pingpong = tile->is_pingpong,
                                  .has_result = tile->has_result};
-    double us = md_fa_wgmma_us(target->facts, &sized, &variant, md_fa_enough_us(target)) * GATHERED;
+    const double plain = md_fa_wgmma_us(target->facts, &sized, &variant, md_fa_enough_us(target)),
+                 memory = sized.bytes / target->facts->memory_gbps * 1e-3;
+    double us = plain + fmax(plain - memory, 0) * (s->is_window ? MORE_OF_WINDOW : MORE_OF_ROWS);
     if (launches == 2)
         us += SORT + SORT_ROW * ceil(rows / SORT_THREADS);
     else if (s->wgmma.product.is_grouped)

@@ -7,8 +7,9 @@
 
 #include "family/fit.h"
 
-/* The time of gemm_wgmma that threads take which copy rows. */
-MD_FIT(GATHERED, 1.15)
+/* What comes on top of the time of gemm_wgmma, less that of memory, as threads copy rows: of windows, and of others. */
+MD_FIT(MORE_OF_WINDOW, 0.6)
+MD_FIT(MORE_OF_ROWS, 0.3)
 
 /* us: of sorting, and of each row in it by a thread. */
 MD_FIT(SORT, 3)

@@ -61,12 +61,14 @@ class Iota:
 
 @dataclass(eq=False, frozen=True)
 class Gather:
-    """Reads `buf` at offset + strides, and along further axes (stride, size, tree of the index) where an index says."""
+    """Reads `buf` at offset + strides, and along further axes (stride, size, tree of the index) where an index says. Guarded:
+    zero where an index that is shifted (an Iota with an offset) lies outside of its axis."""
 
     buf: Buf
     stride: tuple[Size, ...]
     offset: Size
     axes: "tuple[tuple[Size, Size, Tree], ...]"
+    is_guarded: bool = False
 
 
 @dataclass(eq=False, frozen=True)
@@ -110,7 +112,7 @@ def move(tree: Tree, how: Move) -> Tree:
             return Leaf(t.buf, stride, offset)
         if isinstance(t, Iota):
             return Iota(stride, offset)
-        return Gather(t.buf, stride, offset, tuple((s, n, walk(i)) for s, n, i in t.axes))
+        return Gather(t.buf, stride, offset, tuple((s, n, walk(i)) for s, n, i in t.axes), t.is_guarded)
 
     return walk(tree)
 

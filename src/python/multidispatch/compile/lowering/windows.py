@@ -15,9 +15,11 @@ from .places import padded
 from .pools import avg_pool, max_pool, mean_of, rounded_up
 from .reductions import operand_memory
 from .table import apply, entry, kind
-from .tree import Apply, Const, Leaf, Value
+from .tree import Apply, Const, Gather, Iota, Leaf, Value
 
 _MOST_POINTS = 25  # of a pooling, which is written out
+_GUARDED = ("cuda",)  # devices whose convolutions read windows under guards, without padded copies
+_MOST_GUARDED = 64  # points of a filter
 
 
 def _only_on_cpu(g: Any) -> None:
@@ -50,8 +52,8 @@ def _window(leaf: Leaf, steps: Sequence[Any], dilation: Sequence[Any]) -> tuple[
 @entry("convolution")
 def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
                  output_padding: Any, groups: int) -> Value:
-    _only_on_cpu(g)
     v, weight = g.value(x), operand_memory(g, w)
+    is_guarded = g.device.type in _GUARDED
     rank = len(weight.shape) - 2
     if len(v.shape) != rank + 2 or kind(v.dtype) != "real" or weight.dtype != v.dtype:
         raise Unsupported(f"a convolution of {v.dtype}")
@@ -60,8 +62,11 @@ def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, d
     is_depthwise = groups > 1 and same(weight.shape[1], 1)
     if is_depthwise:
         _check_depthwise(g, weight)
-    leaf = g.leaf(_padded(g, v, _each(padding, rank), 0.0))
-    step, points = _window(leaf, _each(stride, rank), _each(dilation, rank))
+    pads, steps, apart = _each(padding, rank), _each(stride, rank), _each(dilation, rank)
+    leaf = g.leaf(v if is_guarded else _padded(g, v, pads, 0.0))
+    if is_guarded:
+        _check_guarded(v, leaf, weight, groups)
+    step, points = _window(leaf, steps, apart)
     if is_depthwise:
         return _biased(g, _depthwise(g, leaf, weight, step, points, groups), bias)
     places, inner = g.shape[2:], list(weight.shape[2:])
@@ -82,6 +87,9 @@ def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, d
         summed = [*summed[1:], summed[0]]
         over = [*inner, depth]
     all_axes = [*order, *summed]
+    is_point = all(same(n, 1) for n in (*inner, *steps)) and all(same(p, 0) for p in pads)
+    if is_guarded and not is_point:
+        read = _moving(leaf, v.shape[2:], [n, tidy(c * depth), 0, *[0] * rank, c, *[0] * rank], (steps, apart, pads))
     body = Apply("{0} * {1}", tuple(_taken(t, all_axes) for t in (read, by)))
     buf = g.buf("product", [shape[a] for a in order], v.dtype, tree=body, reduction="sum", reduced=over)
     moved = dict(zip(order, buf.stride))
@@ -138,8 +146,29 @@ def _depthwise(g: Any, leaf: Leaf, weight: Value, step: Sequence[Any], points: S
     return _as_result(g, total)
 
 
-def _taken(leaf: Leaf, axes: Sequence[int]) -> Leaf:
-    return Leaf(leaf.buf, tuple(leaf.stride[a] for a in axes), leaf.offset)
+def _moving(leaf: Leaf, sizes: Sequence[Any], stride: Sequence[Any],
+            how: tuple[Sequence[Any], Sequence[Any], Sequence[Any]]) -> T.Tree:
+    """The window by its places: steps, distances of points and pads of each axis. The axes are those of a product."""
+    rank, axes = len(sizes), []
+    for axis, (step, apart, pad) in enumerate(zip(*how)):
+        by = [0] * len(stride)
+        by[3 + axis], by[4 + rank + axis] = step, apart
+        axes.append((leaf.stride[2 + axis], sizes[axis], Iota(tuple(by), tidy(-pad))))
+    return Gather(leaf.buf, tuple(stride), leaf.offset, tuple(axes), True)
+
+
+def _check_guarded(v: Value, leaf: Leaf, weight: Value, groups: int) -> None:
+    """Refuses what gemm_rows does not take: PyTorch's kernels are faster than others of ours."""
+    points = product(weight.shape[2:])
+    is_last = same(leaf.stride[1], 1) and (same(points, 1) or same(weight.tree.stride[1], 1))
+    if v.dtype not in ("bf16", "f16") or not is_last or groups > 1:
+        raise Unsupported("a convolution on a GPU that is not of 16 bits, channels last and one group")
+    if any(not isinstance(n, int) or n % 8 for n in weight.shape[:2]) or points > _MOST_GUARDED:
+        raise Unsupported("channels of a convolution on a GPU that are not pieces of 16 bytes, or a large filter")
+
+
+def _taken(tree: T.Tree, axes: Sequence[int]) -> T.Tree:
+    return T.move(tree, lambda stride, offset: (tuple(stride[a] for a in axes), offset))
 
 
 def _is_written_out(v: Value, kernel: Any) -> bool:

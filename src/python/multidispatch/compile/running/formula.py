@@ -156,18 +156,22 @@ class Writer:
         if isinstance(t, Leaf) and t.buf in self.axes:
             return self._computed(t.buf)
         gathered = t.axes if isinstance(t, Gather) else ()
-        axes = [(s, n, self._tree(b, index)) for s, n, index in gathered]
-        axes += [(by[i], i.size, self.names[i]) for i in self._subscript(by)]
+        is_guarded = isinstance(t, Gather) and t.is_guarded
+        axes = [(s, n, self._tree(b, index), is_guarded and isinstance(index, Iota) and not same(index.offset, 0))
+                for s, n, index in gathered]
+        axes += [(by[i], i.size, self.names[i], False) for i in self._subscript(by)]
         self.measured.update(by)
         # the index is a shifted loop and no tensor, so the axes can be in the order of memory
         if any(isinstance(index, Iota) for _, _, index in gathered):
             axes.sort(key=lambda axis: -magnitude(axis[0]))
-        stride, size, parts = map(list, zip(*axes)) if axes else ([], [], [])
+        stride, size, parts, guarded = map(list, zip(*axes)) if axes else ([], [], [], [])
         # two reads by different indices share one argument if all else is equal
         key = (t.buf.number, len(gathered), tuple(map(str, size)), tuple(map(str, stride)), str(t.offset),
                tuple(self.names[i] for i in self._subscript(by)))
         name = self._argument(key, Argument(t.buf, size, stride, t.offset))
-        return f"{name}[{', '.join(parts)}]"
+        read = f"{name}[{', '.join(parts)}]"
+        guard = [f"{part} >= 0 and {part} < size({name}.{axis})" for axis, part in enumerate(parts) if guarded[axis]]
+        return f"where({' and '.join(guard)}, {read}, 0)" if guard else read
 
     def _computed(self, x: Buf) -> str:
         if x in self.stored:
