@@ -55,13 +55,18 @@ md_status md_cg_product_print_groups(md_strbuf *defines, md_strbuf *out, const m
         return md_fail_memory();
     md_strbuf_add(out, "MD_INLINE int64_t md_points_groups(const md_params *p)\n{\n");
     md_st_each_group_axis(md_cg_product_stage(p), print_count, &count);
-    md_strbuf_add(out, "    return groups;\n}\nMD_INLINE int64_t md_group_of(const md_params *p, int64_t row)\n{\n");
+    md_strbuf_add(out, "    return groups;\n}\nMD_INLINE int64_t md_look_up(const md_params *p, int64_t row)\n{\n");
     md_cg_print_decode(out, p->program, p->n_rows, p->rows, "row");
     md_strbuf_add(out, "    enum { md_n = 1 };\n    (void)md_n;\n");
     md_cg_begin(cg, out);
     const char *value = md_cg_value(cg, md_cg_product_stage(p)->look_up, NULL);
-    md_strbuf_printf(out, "    const int64_t group = %s;\n", value ? value : "0");
+    md_strbuf_printf(out,
+                     "    return %s;\n}\nMD_INLINE int64_t md_group_at(const md_params *p, int64_t group)\n{\n    "
+                     "(void)p;\n",
+                     value ? value : "0");
     print_range(out, p);
+    md_strbuf_add(out, "MD_INLINE int64_t md_group_of(const md_params *p, int64_t row)\n{\n    return md_group_at(p, "
+                       "md_look_up(p, row));\n}\n");
     md_strbuf_printf(defines, "#define MD_GROUPED 1\n");
     md_status status = md_cg_status(cg);
     md_cg_print_uses(cg, defines);

@@ -175,8 +175,8 @@ void md_cg_product_print_windows(md_strbuf *defines, md_strbuf *expr, const md_c
 void md_cg_product_print_window(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- grouped.c */
-/** The functions of a grouped product: md_points_groups(p), and md_group_of(p, row), which reports a look-up out of
- * range and gives -1. */
+/** The functions of a grouped product: md_points_groups(p), md_look_up(p, row), md_group_at(p, value), which reports a
+ * look-up out of range and gives -1, and md_group_of(p, row), both together. */
 md_status md_cg_product_print_groups(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- value.c */

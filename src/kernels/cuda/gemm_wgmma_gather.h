@@ -27,7 +27,7 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
                 md_find_line(p, at, threadIdx.x + i * FEEDERS, lines + turn, points);
         md_meet(4, FEEDERS);
         md_feed feed;
-        feed.begin(p, lines + turn, points, line, piece);
+        feed.begin(p, lines + turn, points, line, md_step_of(g, at.slice) * (MD_DEEP * BK) + piece * 8);
         turn = LINE_WORDS * MD_BM - turn; /* the lines of a tile are read until the threads meet again */
         MD_ROLLED for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++)
         {
@@ -44,7 +44,9 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
                                                                         q ? MD_MAP_2 : &p.map0, at.column, k,
                                                                         at.batch * MD_BATCH_1, bar, rank);
                 }
-                feed.copy(to + mine, k + piece * 8, depth);
+                unsigned from = to + mine;
+                asm volatile("" : "+r"(from)); /* found once, not for each piece */
+                feed.copy(from, k + piece * 8, depth);
             }
             md_bar_arrive_copied(bar);
             md_ring_next(r);

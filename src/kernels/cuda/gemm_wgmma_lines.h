@@ -20,12 +20,7 @@ MD_INLINE void md_copy_piece(unsigned to, const void *from, int bytes)
 /* The window of a tensor. A line is the part of its place that the row gives, and a bit for each point of the filter
  * (of all indices of K but the last): whether the guard holds there. `points`: what the points give, of their place and
  * of the guard's terms, each in an array of MOST_POINTS. */
-enum {
-    POINT_WORDS = MD_WINDOW_POINT_WORDS,
-    MOST_POINTS = 32 * POINT_WORDS,
-    LINE_WORDS = 1 + POINT_WORDS,
-    NO_LINE = INT32_MIN
-};
+enum { POINT_WORDS = MD_WINDOW_POINT_WORDS, MOST_POINTS = 32 * POINT_WORDS, LINE_WORDS = 1 + POINT_WORDS };
 
 MD_INLINE void md_find_points(const md_params &p, int *points)
 {
@@ -43,7 +38,7 @@ MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int
 {
     unsigned holds[POINT_WORDS] = {0};
     md_window_part part;
-    part.at = NO_LINE;
+    part.at = 0;
     if (at.row + r < md_down_end(p, at)) {
         const int n = md_window_points(&p);
         md_window_rows(&p, at.batch, at.row + r, &part);
@@ -61,30 +56,28 @@ MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int
         words[(1 + w) * MD_BM + r] = (int)holds[w];
 }
 
-/* A thread's pieces, at element `in` of the run of a point. */
+/* A thread's pieces from k on, at element `in` of the run of a point. */
 struct md_feed {
     const char *base;
     const int *points;
     int at[PER_THREAD], in, run, point, n_points, point_at;
-    unsigned holds[PER_THREAD][POINT_WORDS], there;
+    unsigned holds[PER_THREAD][POINT_WORDS]; /* of a row that does not exist: nowhere */
 
-    __device__ __forceinline__ void begin(const md_params &p, const int *words, const int *of_points, int line,
-                                          int piece)
+    __device__ __forceinline__ void begin(const md_params &p, const int *words, const int *of_points, int line, int k)
     {
         base = (const char *)md_operand_address(&p, 0, 0);
+        asm volatile("" : "+l"(base)); /* in registers: the compiler would load it again for each piece */
         points = of_points;
-        there = 0;
         MD_FOR (i, PER_THREAD) {
             at[i] = words[line + i * APART];
-            there |= (unsigned)(at[i] != NO_LINE) << i;
             MD_FOR (w, POINT_WORDS)
                 holds[i][w] = (unsigned)words[(1 + w) * MD_BM + line + i * APART];
         }
         run = md_window_run(&p);
         n_points = md_window_points(&p);
-        in = piece * 8;
-        point = 0;
-        point_at = points[0];
+        point = k / run;
+        in = k - point * run;
+        point_at = point < n_points ? points[point] : 0;
     }
 
     __device__ __forceinline__ void copy(unsigned to, int, int)
@@ -102,8 +95,7 @@ struct md_feed {
             unsigned hold = 0;
             MD_FOR (w, POINT_WORDS)
                 hold |= holds[i][w] & bit[w];
-            if (there >> i & 1)
-                md_copy_piece(to + i * APART * 128, base + (int64_t)(at[i] + offset) * 2, hold ? 16 : 0);
+            md_copy_piece(to + i * APART * 128, base + (int64_t)(at[i] + offset) * 2, hold ? 16 : 0);
         }
         in += BK;
     }
@@ -131,7 +123,7 @@ struct md_feed {
     const char *from[PER_THREAD];
     unsigned there, zeros;
 
-    __device__ __forceinline__ void begin(const md_params &, const int *words, const int *, int line, int piece)
+    __device__ __forceinline__ void begin(const md_params &, const int *words, const int *, int line, int k)
     {
         there = zeros = 0;
         MD_FOR (i, PER_THREAD) {
@@ -139,7 +131,7 @@ struct md_feed {
                                  (uintptr_t)(uint32_t)words[MD_BM + line + i * APART] << 32;
             there |= (unsigned)(at != NO_LINE) << i;
             zeros |= (unsigned)(at == 0) << i;
-            from[i] = (const char *)at + piece * 16;
+            from[i] = (const char *)at + (int64_t)k * 2;
         }
     }
 

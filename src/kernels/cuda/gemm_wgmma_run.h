@@ -5,6 +5,21 @@
 #define MD_FILLERS 1
 #endif
 
+#ifdef MD_GATHERS
+enum { MAY_HAVE_NO_ROWS = (MD_CONSUMERS == 2 && !MD_PINGPONG) || MD_CLUSTER == 2 };
+
+/* Leaves out the products of a tile of which the warpgroup has no rows. */
+MD_INLINE void md_pass(md_ring &r, int steps, unsigned full, unsigned empty)
+{
+    MD_ROLLED for (int i = 0; i < steps; i++)
+    {
+        md_bar_wait(full + r.stage * 8, r.phase);
+        md_release(empty + r.stage * 8);
+        md_ring_next(r);
+    }
+}
+#endif
+
 MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty,
                           unsigned char *ring, unsigned char *buffers, int rank)
 {
@@ -28,7 +43,13 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
             md_meet(1 + group, 256);
         }
         const md_tile_at at = md_tile_of(g, t, rank);
-        md_multiply(acc, r, md_step_of(g, at.slice + 1) - md_step_of(g, at.slice), tiles, full, empty);
+        const int steps = md_step_of(g, at.slice + 1) - md_step_of(g, at.slice);
+#ifdef MD_GATHERS
+        if (MAY_HAVE_NO_ROWS && at.row + (MD_PINGPONG ? 0 : group * WG_ROWS) >= md_down_end(p, at))
+            md_pass(r, steps, full, empty);
+        else
+#endif
+            md_multiply(acc, r, steps, tiles, full, empty);
         if (MD_PINGPONG)
             md_meet_arrive(2 - group, 256);
         const bool is_last = LAST_HAS_ROOM && t + step >= g.all;

@@ -1,13 +1,19 @@
 /* Sorts the rows of a grouped product by their groups, in one pass that counts, and cuts them into units: what a
  * product needs to know stays on the device. One block. The order of rows inside a group is any: no result depends
  * on it. md_config.h: as grouped.h. md_expr.h: md_points_rows, md_points_groups (p),
- *   md_group_of(p, row)   the group of a row; -1: it has none */
+ *   md_look_up(p, row)      what the row looks up
+ *   md_group_at(p, value)   the group that this is; -1: none */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "grouped.h"
 
-enum { THREADS = 1024, WARPS = THREADS / 32, NEAR = 4096 }; /* counts of so many groups are kept in shared memory */
+enum {
+    THREADS = 1024,
+    WARPS = THREADS / 32,
+    NEAR = 4096, /* counts of so many groups are kept in shared memory */
+    AT_ONCE = 8 /* rows of a thread, whose loads are under way together */
+};
 
 /* Rows and units in front of this thread's group, and of all threads: two sums of 32 bits in a word. */
 MD_INLINE uint64_t md_sums_before(uint64_t mine, uint64_t *all, uint64_t *of_warp)
@@ -40,6 +46,43 @@ MD_INLINE void md_cut_units(md_unit *unit, int group, int row, int end)
     }
 }
 
+/* Counts rows by group, and keeps the group of each and its place there. */
+MD_INLINE void md_count_rows(const md_params &p, int *work, const md_grouping &at, int *count, int rows, int groups)
+{
+    MD_ROLLED for (int first = threadIdx.x; first < rows; first += THREADS * AT_ONCE)
+    {
+        int64_t value[AT_ONCE];
+        MD_FOR (i, AT_ONCE)
+            value[i] = md_look_up(&p, min(first + i * THREADS, rows - 1));
+        MD_FOR (i, AT_ONCE) {
+            const int row = first + i * THREADS;
+            if (row < rows) {
+                const int64_t found = md_group_at(&p, value[i]);
+                const int g = found < 0 ? groups : (int)found;
+                work[at.group_of + row] = g;
+                work[at.place + row] = atomicAdd(&count[g], 1);
+            }
+        }
+    }
+}
+
+/* Puts each row where its group begins (`begin`), and its place behind. */
+MD_INLINE void md_order_rows(int *work, const md_grouping &at, const int *begin, int rows)
+{
+    MD_ROLLED for (int first = threadIdx.x; first < rows; first += THREADS * AT_ONCE)
+    {
+        int group[AT_ONCE], place[AT_ONCE];
+        MD_FOR (i, AT_ONCE) {
+            const int row = min(first + i * THREADS, rows - 1);
+            group[i] = work[at.group_of + row];
+            place[i] = work[at.place + row];
+        }
+        MD_FOR (i, AT_ONCE)
+            if (first + i * THREADS < rows)
+                work[at.order + begin[group[i]] + place[i]] = first + i * THREADS;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
 {
     MD_IF_EMPTY_RETURN;
@@ -51,12 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     for (int g = threadIdx.x; g <= groups; g += THREADS)
         count[g] = 0;
     __syncthreads();
-    for (int row = threadIdx.x; row < rows; row += THREADS) {
-        const int64_t found = md_group_of(&p, row);
-        const int g = found < 0 ? groups : (int)found;
-        work[at.group_of + row] = g;
-        work[at.place + row] = atomicAdd(&count[g], 1);
-    }
+    md_count_rows(p, work, at, count, rows, groups);
     __syncthreads();
     uint64_t begun = 0;
     for (int first = 0; first <= groups; first += THREADS) {
@@ -67,13 +105,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         begun += all;
         const int row = (int)(before >> 32);
         if (g <= groups) {
-            work[at.first + g] = row;
+            count[g] = row;
             md_cut_units((md_unit *)(work + at.unit) + (uint32_t)before, g, row, row + n);
         }
     }
     if (threadIdx.x == 0)
         work[at.n_units] = (int)(uint32_t)begun;
     __syncthreads();
-    for (int row = threadIdx.x; row < rows; row += THREADS)
-        work[at.order + work[at.first + work[at.group_of + row]] + work[at.place + row]] = row;
+    md_order_rows(work, at, count, rows);
 }

@@ -19,9 +19,9 @@ typedef struct md_unit {
 
 typedef struct md_grouping {
     int64_t most_units;
-    /* of the workspace: rows by group (first: md_row_of), the group of each row and its place there, counts and first
-     * rows of groups, the number of units, units */
-    int64_t order, group_of, place, count, first, n_units, unit, all;
+    /* of the workspace: rows by group (first: md_row_of), the group of each row and its place there, counts of
+     * groups and later their first rows, the number of units, units */
+    int64_t order, group_of, place, count, n_units, unit, all;
 } md_grouping;
 
 #ifdef __CUDACC_RTC__
@@ -37,8 +37,7 @@ md_grouping md_grouping_of(int64_t rows, int64_t groups, int64_t block)
     g.group_of = g.order + rows;
     g.place = g.group_of + rows;
     g.count = g.place + rows;
-    g.first = g.count + groups + 1;
-    g.n_units = g.first + groups + 1;
+    g.n_units = g.count + groups + 1;
     g.unit = g.n_units + 1;
     g.all = g.unit + 3 * g.most_units;
     return g;

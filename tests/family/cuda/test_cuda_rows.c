@@ -71,8 +71,8 @@ static void test_envelope(void **state)
         {CONVOLUTION, "gemm_rows/rows128_columns64", " c=64 r=5 s=13", "more points"},
         {CONVOLUTION, "gemm_rows/rows128_columns64", " c=64 r=3 s=3 X.1=8192 X.2=1024", "32 bits"},
         {GROUPED, "gemm_rows/rows64_columns64", " t=100000 n=64 k=64", NULL},
-        {GROUPED, "gemm_rows/rows64_columns64_few1", " t=256 n=64 k=64", NULL},
-        {GROUPED, "gemm_rows/rows64_columns64_few1", " t=257 n=64 k=64", "longer"},
+        {GROUPED, "gemm_rows/rows64_columns64_few1", " t=64 n=64 k=64", NULL},
+        {GROUPED, "gemm_rows/rows64_columns64_few1", " t=65 n=64 k=64", "longer"},
     };
     (void)state;
     for (size_t i = 0; i < MD_COUNT(cases); i++) {
@@ -103,6 +103,8 @@ static const gate gates[] = {
     {CONVOLUTION, "gemm_rows/rows128_columns128_pingpong1_epilogue1", 168},
     {CONVOLUTION, "gemm_rows/rows256_columns64_pingpong0_epilogue1", 168},
     {CONVOLUTION, "gemm_rows/rows64_columns256_pingpong0_epilogue1", 255},
+    {CONVOLUTION, "gemm_rows/rows64_columns64_pingpong0_cluster4_split4_epilogue0", 255},
+    {CONVOLUTION, "gemm_rows/rows128_columns128_pingpong0_cluster1_split4_epilogue0", 168},
     {GROUPED, "gemm_rows/rows128_columns256_pingpong0_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns256_pingpong0_cluster2_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns128_pingpong1_epilogue0", 168},

@@ -1,9 +1,10 @@
 /* Family gemm_rows: products of 16-bit operands on Hopper's tensor cores whose rows of operand A lie anywhere
  * (kernels/cuda/gemm_wgmma_rows.cu): windows of a tensor with channels last, as in a convolution; rows of groups, as in
  * a mixture of experts, which a launch before sorts (kernels/cuda/group_rows.cu); rows that a look-up finds. A row is a
- * run of memory along K in pieces of 16 bytes. `cluster`: two blocks share operand B. `epilogue`: 0 any; 1 for a single
- * 16-bit result, in registers and by the copy engine or by pieces of rows. `few`: rows of groups, at most 256, are
- * sorted by every block. */
+ * run of memory along K in pieces of 16 bytes. `cluster`: two blocks share operand B; equal to `split`, the blocks of a
+ * cluster add up the slices of a tile, otherwise a second launch does. `epilogue`: 0 any; 1 for a single 16-bit result,
+ * in registers and by the copy engine or by pieces of rows. `few`: rows of groups, at most 64, are sorted by every
+ * block. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -16,9 +17,9 @@
 
 #include <math.h>
 
-enum { ROWS, COLUMNS, PINGPONG, CLUSTER, EPILOGUE, FEW };
+enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, FEW };
 enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
-enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 256, UNIT_BYTES = 24 };
+enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 64, UNIT_BYTES = 24 };
 
 typedef struct rows_spec {
     md_fa_wgmma_spec wgmma;
@@ -84,7 +85,10 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
                                          .gathers = true,
                                          .sorts_here = v[FEW] ? MOST_FEW : 0,
                                          .line_bytes = line_bytes(s, n_terms, v[ROWS]) + v[FEW] * MOST_FEW * UNIT_BYTES,
-                                         .split = 1};
+                                         .split = v[SPLIT]};
+    s->wgmma.shape.is_cluster_reduced = v[SPLIT] > 1 && v[CLUSTER] == v[SPLIT];
+    if (s->wgmma.shape.is_cluster_reduced)
+        s->wgmma.shape.cluster = 1;
     md_fa_wgmma_shape_derive(&s->wgmma.shape, &s->wgmma.product);
     return true;
 }
@@ -102,6 +106,12 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!spec_of(&s, target, config) || !md_fa_wgmma_shape_fits(&s.wgmma.shape, target, &s.wgmma.product))
         return false;
     const md_fa_wgmma_shape *shape = &s.wgmma.shape;
+    const md_fa_cuda_tiles tiles = {.rows = shape->rows, .columns = shape->columns, .split = shape->split};
+    if (shape->split > 1 && (s.wgmma.product.is_grouped || shape->has_result || shape->is_pingpong))
+        return false;
+    if (shape->cluster > 2 || (shape->cluster == 2 && shape->split > 1) ||
+        !md_fa_cuda_product_is_worth_trying(target, &s.wgmma.product, &tiles, size))
+        return false;
     if (shape->sorts_here && (shape->cluster > 1 || !is_few(target, &s.wgmma.product, size)))
         return false;
     return !shape->has_result || md_fa_wgmma_map_result(&map, &s.wgmma.product);
@@ -201,29 +211,30 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
 {
     const rows_spec *s = known;
     const md_fa_wgmma_shape *tile = &s->wgmma.shape;
-    const int32_t launches = s->wgmma.product.is_grouped && !tile->sorts_here ? 2 : 1;
+    const bool is_grouped = s->wgmma.product.is_grouped;
+    const int32_t launches =
+        (is_grouped && !tile->sorts_here) || (tile->split > 1 && !tile->is_cluster_reduced) ? 2 : 1;
     md_fa_product sized;
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = launches};
     md_fa_product_measure(&sized, target, &s->wgmma.product, size);
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
     const double rows = (double)sized.rows;
-    if (s->wgmma.product.is_grouped)
+    if (is_grouped)
         spread(&sized, target, size);
     const md_fa_wgmma variant = {.rows = tile->rows,
                                  .columns = tile->columns,
-                                 .split = 1,
+                                 .split = tile->split,
                                  .cluster = tile->cluster,
+                                 .is_cluster_reduced = tile->is_cluster_reduced,
                                  .stages = tile->stages * tile->deep,
                                  .is_pingpong = tile->is_pingpong,
                                  .has_result = tile->has_result};
     const double plain = md_fa_wgmma_us(target->facts, &sized, &variant, md_fa_enough_us(target)),
                  memory = sized.bytes / target->facts->memory_gbps * 1e-3;
     double us = plain + fmax(plain - memory, 0) * (s->is_window ? MORE_OF_WINDOW : MORE_OF_ROWS);
-    if (launches == 2)
-        us += SORT + SORT_ROW * ceil(rows / SORT_THREADS);
-    else if (s->wgmma.product.is_grouped)
-        us += SORT_HERE + SORT_HERE_ROW * rows;
+    if (is_grouped)
+        us += tile->sorts_here ? SORT_HERE + SORT_HERE_ROW * rows : SORT + SORT_ROW * ceil(rows / SORT_THREADS);
     md_fa_cuda_product_time_features(out, us, launches);
 }
 
@@ -235,8 +246,9 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    (void)target, (void)config;
-    return (md_fa_class){.group = "gemm_rows", .is_repeatable = true, .is_invariant = true};
+    const bool is_cluster_reduced = config->value[SPLIT] > 1 && config->value[SPLIT] == config->value[CLUSTER];
+    (void)target;
+    return md_fa_cuda_product_class(is_cluster_reduced ? "gemm_rows_met" : "gemm_rows");
 }
 
 static const md_fa_kind kind = {
@@ -245,11 +257,12 @@ static const md_fa_kind kind = {
 const md_fa_family md_fa_cuda_gemm_rows = {
     .name = "gemm_rows",
     .device = MD_DEV_CUDA,
-    .n_fields = 6,
+    .n_fields = 7,
     .field = {{"rows", 128, 3, {128, 64, 256}},
-              {"columns", 128, 7, {128, 256, 64, 192, 96, 160, 32}},
+              {"columns", 128, 8, {128, 256, 64, 192, 224, 96, 160, 32}},
               {"pingpong", 0, 2, {0, 1}},
-              {"cluster", 1, 2, {1, 2}},
+              {"cluster", 1, 4, {1, 2, 4, 8}},
+              {"split", 1, 4, {1, 2, 4, 8}},
               {"epilogue", 0, 2, {1, 0}},
               {"few", 0, 2, {0, 1}}},
     .kind = &kind,

@@ -64,7 +64,7 @@ void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *s, const md_cg_product *p)
     s->threads = 128 * (s->consumers + 1);
     s->shares_a = s->rows > s->columns && !s->gathers;
     s->panel = panel_of(s->columns);
-    s->low = !s->gathers ? 40 : s->rows > 128 ? 88 : 72;
+    s->low = !s->gathers ? 40 : s->rows > 128 ? 104 : 88;
     s->high = s->consumers == 1 ? 240 : s->gathers ? (504 - s->low) / 16 * 8 : 232;
     s->deep =
         s->rows == 64 && slice_bytes <= SMALL_STAGE ? 2 : 1; /* fewer, larger steps gain 1% if there are few rows */
