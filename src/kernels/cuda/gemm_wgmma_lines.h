@@ -18,9 +18,14 @@ MD_INLINE void md_copy_piece(unsigned to, const void *from, int bytes)
 
 #ifdef MD_WINDOW
 /* The window of a tensor. A line is the part of its place that the row gives, and a bit for each point of the filter
- * (of all indices of K but the last): whether the guard holds there. `points`: what the points give, of their place and
- * of the guard's terms, each in an array of MOST_POINTS. */
-enum { POINT_WORDS = MD_WINDOW_POINT_WORDS, MOST_POINTS = 32 * POINT_WORDS, LINE_WORDS = 1 + POINT_WORDS };
+ * (of all indices of K but the last): whether the guard holds there. `points`: what the points give, of their places,
+ * and then of the guard's terms, four by four. */
+enum {
+    POINT_WORDS = MD_WINDOW_POINT_WORDS,
+    MOST_POINTS = 32 * POINT_WORDS,
+    LINE_WORDS = 1 + POINT_WORDS,
+    QUADS = (MD_WINDOW_TERMS + 3) / 4
+};
 
 MD_INLINE void md_find_points(const md_params &p, int *points)
 {
@@ -29,9 +34,24 @@ MD_INLINE void md_find_points(const md_params &p, int *points)
         md_window_part part;
         md_window_depth(&p, threadIdx.x * run, &part);
         points[threadIdx.x] = part.at;
-        MD_FOR (i, MD_WINDOW_TERMS)
-            points[(1 + i) * MOST_POINTS + threadIdx.x] = part.term[i];
+        MD_FOR (i, QUADS * 4)
+            points[MOST_POINTS + threadIdx.x * QUADS * 4 + i] = i < MD_WINDOW_TERMS ? part.term[i] : 0;
     }
+}
+
+/* True if the guard of a row holds at a point. */
+MD_INLINE bool md_holds_at(const md_window_part &row, const int *points, int point)
+{
+    const int4 *at = (const int4 *)(points + MOST_POINTS) + point * QUADS;
+    int least = 0; /* negative if any term is */
+    MD_FOR (q, QUADS) {
+        const int4 v = at[q];
+        const int term[4] = {v.x, v.y, v.z, v.w};
+        MD_FOR (t, 4)
+            if (q * 4 + t < MD_WINDOW_TERMS)
+                least |= row.term[q * 4 + t] + term[t];
+    }
+    return least >= 0;
 }
 
 MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int *words, const int *points)
@@ -43,13 +63,8 @@ MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int
         const int n = md_window_points(&p);
         md_window_rows(&p, at.batch, at.row + r, &part);
         MD_FOR (w, POINT_WORDS)
-            MD_ROLLED for (int i = w * 32; i < min(n, w * 32 + 32); i++)
-            {
-                int least = 0; /* negative if any term is */
-                MD_FOR (t, MD_WINDOW_TERMS)
-                    least |= part.term[t] + points[(1 + t) * MOST_POINTS + i];
-                holds[w] |= (unsigned)(least >= 0) << (i & 31);
-            }
+            for (int i = w * 32; i < min(n, w * 32 + 32); i++)
+                holds[w] |= (unsigned)md_holds_at(part, points, i) << (i & 31);
     }
     words[r] = part.at;
     MD_FOR (w, POINT_WORDS)

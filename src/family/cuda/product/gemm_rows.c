@@ -45,7 +45,8 @@ static bool has_pieces(int32_t *n_terms, const md_cg_product *p)
 static int32_t line_bytes(const rows_spec *s, int32_t n_terms, int32_t rows)
 {
     const int32_t words = md_cg_product_window_point_words(&s->wgmma.product);
-    return 4 * (s->is_window ? 2 * rows * (1 + words) + 32 * words * (1 + n_terms) : 2 * rows * WORDS_OF_ADDRESS);
+    return 4 * (s->is_window ? 2 * rows * (1 + words) + 32 * words * (1 + (n_terms + 3) / 4 * 4)
+                             : 2 * rows * WORDS_OF_ADDRESS);
 }
 
 static bool product_of(rows_spec *s, int32_t *n_terms, const md_fa_target *target)
