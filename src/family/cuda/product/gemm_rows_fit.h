@@ -15,7 +15,7 @@ MD_FIT(MORE_OF_ROWS, 0.3)
 MD_FIT(SORT, 3)
 MD_FIT(SORT_ROW, 0.12)
 /* The same where every block sorts the rows. */
-MD_FIT(SORT_HERE, 1)
-MD_FIT(SORT_HERE_ROW, 0.01)
+MD_FIT(SORT_HERE, 0.5)
+MD_FIT(SORT_HERE_ROW, 0.05)
 
 #endif
