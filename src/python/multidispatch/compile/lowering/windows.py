@@ -18,7 +18,9 @@ from .table import apply, entry, kind
 from .tree import Apply, Const, Gather, Iota, Leaf, Value
 
 _MOST_POINTS = 25  # of a pooling, which is written out
-_GUARDED = ("cuda",)  # devices whose convolutions read windows under guards, without padded copies
+# Devices whose convolutions read windows under guards, without padded copies. "cuda" is for who has measured it: PyTorch's
+# kernels are the default there.
+_GUARDED: tuple[str, ...] = ()
 _MOST_GUARDED = 64  # points of a filter
 
 
@@ -52,8 +54,10 @@ def _window(leaf: Leaf, steps: Sequence[Any], dilation: Sequence[Any]) -> tuple[
 @entry("convolution")
 def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
                  output_padding: Any, groups: int) -> Value:
-    v, weight = g.value(x), operand_memory(g, w)
     is_guarded = g.device.type in _GUARDED
+    if not is_guarded:
+        _only_on_cpu(g)
+    v, weight = g.value(x), operand_memory(g, w)
     rank = len(weight.shape) - 2
     if len(v.shape) != rank + 2 or kind(v.dtype) != "real" or weight.dtype != v.dtype:
         raise Unsupported(f"a convolution of {v.dtype}")
