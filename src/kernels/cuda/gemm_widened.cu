@@ -4,7 +4,7 @@
  * memory, as many as the instruction has columns. The sum of a run of K that shares a scale is made in f32, less the
  * zero point times the sum of the activations, and its scaled value is added.
  *
- * One warp copies, by TMA and by bulk copies, into a ring of stages of 64 of K. The blocks of a cluster share K: each
+ * One warp copies, by TMA and by bulk copies, into a ring of stages. The blocks of a cluster share K: each
  * adds up its part, and then some rows of all parts, in order.
  *
  * md_config.h:
@@ -12,7 +12,7 @@
  *   MD_STAGES, MD_SPLIT        of the ring; blocks of a cluster
  *   MD_BLOCKS                  of an SM that registers must leave room for
  *   MD_RUN                     steps of K that share a scale, 32, 64 or 128; 0: all do, or there is none
- *   MD_CHUNKS                  stages of a unit, whose products are waited for together
+ *   MD_CHUNKS                  64s of K of a stage, whose products are waited for together
  *   MD_HAS_SCALE, MD_HAS_ZERO
  *   MD_KIND_1, MD_MULTIPLY     as gemm_quantised.cu
  *   md_wgmma(sums, a, b, adds)   the instruction: 64 rows from registers by MD_BN columns by 16 of K
@@ -32,7 +32,8 @@ enum {
     THREADS = CONSUMERS + 32,
     BM = 64 * MD_GROUPS,
     ACROSS_BYTES = MD_BN * 128,
-    STAGE = ACROSS_BYTES + MD_GROUPS * CHUNK,
+    WEIGHTS = MD_CHUNKS * CHUNK, /* bytes of a warpgroup in a stage */
+    STAGE = MD_CHUNKS * ACROSS_BYTES + MD_GROUPS * WEIGHTS,
     STEPS = 4 * MD_CHUNKS, /* of 16, of a unit */
     RUN_STEPS = MD_RUN ? MD_RUN / 16 : STEPS,
     RUNS = STEPS / RUN_STEPS, /* of a unit */
@@ -76,7 +77,7 @@ MD_INLINE void md_produce(const md_params &p, const md_part &w, unsigned tiles, 
 {
     md_ring r = {0, 0};
     const int64_t chunks = md_chunks_of(md_points_depth(&p)), last = (md_points_columns(&p) - 1) / 64;
-    MD_ROLLED for (int c = w.from * MD_CHUNKS; c < w.to * MD_CHUNKS; c++)
+    MD_ROLLED for (int u = w.from; u < w.to; u++)
     {
         const unsigned bar = full + r.stage * 8, to = tiles + r.stage * STAGE;
         md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
@@ -84,10 +85,11 @@ MD_INLINE void md_produce(const md_params &p, const md_part &w, unsigned tiles, 
         MD_TEST_POISON(to, STAGE);
         MD_FOR (g, MD_GROUPS) {
             const int64_t tile = md_least(w.column / 64 + g, last); /* beyond the last one nothing is stored */
-            md_bulk_load(to + ACROSS_BYTES + g * CHUNK, (const char *)p.packed + (tile * chunks + c) * CHUNK, CHUNK,
-                         bar);
+            md_bulk_load(to + MD_CHUNKS * ACROSS_BYTES + g * WEIGHTS,
+                         (const char *)p.packed + (tile * chunks + u * MD_CHUNKS) * CHUNK, WEIGHTS, bar);
         }
-        md_tma_load(to, &p.map0, c * 64, (int)w.row, 0, bar);
+        MD_FOR (c, MD_CHUNKS)
+            md_tma_load(to + c * ACROSS_BYTES, &p.map0, (u * MD_CHUNKS + c) * 64, (int)w.row, 0, bar);
         md_ring_next(r);
     }
 }
@@ -134,22 +136,52 @@ typedef struct md_qparams_of {
     float scale[RUNS][2], zero[RUNS][2];
 } md_qparams_of;
 
-MD_INLINE void md_qparams_get(md_qparams_of &q, const md_params &p, int64_t column, int64_t k)
+/* Where they come from. Those of neighbouring runs that lie side by side are found by the first one's address. */
+typedef struct md_qparams_from {
+    const uint8_t *scale[2], *zero[2]; /* null: computed */
+    int64_t column[2];
+} md_qparams_from;
+
+MD_INLINE md_qparams_from md_qparams_begin(const md_params &p, int64_t column)
 {
-    const int64_t depth = md_points_depth(&p), last = md_points_columns(&p) - 1;
+    md_qparams_from f;
+    MD_FOR (h, 2) {
+        f.column[h] = md_least(column + h * 8, md_points_columns(&p) - 1);
+        f.scale[h] = f.zero[h] = nullptr;
+#if MD_SCALE_LIES_1
+        if (md_scale_is_unit_1(&p))
+            f.scale[h] = (const uint8_t *)md_scale_at_1(&p, 0, f.column[h], 0);
+#endif
+#if MD_ZERO_LIES
+        if (md_zero_is_unit_1(&p))
+            f.zero[h] = (const uint8_t *)md_zero_at_1(&p, 0, f.column[h], 0);
+#endif
+    }
+    return f;
+}
+
+/* Of unit u, whose runs beyond the end of K have none. */
+MD_INLINE void md_qparams_get(md_qparams_of &q, const md_qparams_from &f, const md_params &p, int u, int runs)
+{
     MD_FOR (r, RUNS)
         MD_FOR (h, 2) {
-            const int64_t n = md_least(column + h * 8, last), at = k + r * RUN_STEPS * 16;
-            const bool is_there = at < depth;
+            const int run = u * RUNS + r;
+            const bool is_there = run < runs;
+            const int64_t k = (int64_t)run * RUN_STEPS * 16;
             q.scale[r][h] = 1;
             q.zero[r][h] = 0;
 #if MD_HAS_SCALE
-            q.scale[r][h] = is_there ? md_scale_1(&p, 0, n, at) : 0;
+            q.scale[r][h] = !is_there ? 0
+                            : MD_SCALE_LIES_1 && f.scale[h]
+                                ? md_qparam<MD_SCALE_KIND_1>::get(f.scale[h], run)
+                                : md_scale_1(&p, 0, f.column[h], k);
 #endif
 #if MD_HAS_ZERO
-            q.zero[r][h] = is_there ? md_zero_1(&p, 0, n, at) : 0;
+            q.zero[r][h] = !is_there ? 0
+                           : MD_ZERO_LIES && f.zero[h] ? md_qparam<MD_ZERO_KIND>::get(f.zero[h], run)
+                                                       : md_zero_1(&p, 0, f.column[h], k);
 #endif
-            (void)n, (void)is_there;
+            (void)k, (void)is_there;
         }
 }
 
@@ -184,20 +216,19 @@ typedef struct md_consumer {
     unsigned piece; /* where its weights begin in a stage */
 } md_consumer;
 
-/* A unit: its stages are given back when all their products are made. */
+/* A unit: its stage is given back when all its products are made. */
 MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me, md_ring &r, unsigned tiles,
                        unsigned full, unsigned empty, const md_qparams_of &q)
 {
     md_sums_of part;
     md_sums_of &sums = MD_RUN ? part : acc;
     uint32_t a[STEPS][4];
-    md_ring at = r;
+    const unsigned stage = tiles + r.stage * STAGE, low = md_matrix_low(stage, 8192);
+    md_bar_wait(full + r.stage * 8, r.phase);
     MD_FOR (c, MD_CHUNKS) {
-        const unsigned stage = tiles + at.stage * STAGE, low = md_matrix_low(stage, 8192);
         uint32_t word[4 * WIDE];
-        md_bar_wait(full + at.stage * 8, at.phase);
         MD_FOR (i, WIDE) {
-            const uint4 v = md_load_words(stage + me.piece + i * 512);
+            const uint4 v = md_load_words(stage + me.piece + c * CHUNK + i * 512);
             word[4 * i] = v.x, word[4 * i + 1] = v.y, word[4 * i + 2] = v.z, word[4 * i + 3] = v.w;
         }
         MD_FOR (s, 4) {
@@ -205,11 +236,11 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
             const bool adds = !MD_RUN || step % RUN_STEPS > 0;
             md_widen(a[step], word, s);
             md_wgmma_fence();
-            md_wgmma(sums, a[step], md_matrix_at(low, s * 32), adds);
+            md_wgmma(sums, a[step], md_matrix_at(low, c * ACROSS_BYTES + s * 32), adds);
 #if MD_HAS_ZERO
             enum : uint32_t { ONE = MD_IS_BF16_OF(MD_MULTIPLY) ? 0x3f803f80u : 0x3c003c00u };
             const uint32_t one[4] = {ONE, ONE, ONE, ONE};
-            md_wgmma(ones, one, md_matrix_at(low, s * 32), adds);
+            md_wgmma(ones, one, md_matrix_at(low, c * ACROSS_BYTES + s * 32), adds);
 #endif
             md_wgmma_commit();
             if ((step + 1) % RUN_STEPS == 0) {
@@ -221,13 +252,10 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
                     md_add_run(acc, part, ones, q.scale[step / RUN_STEPS], q.zero[step / RUN_STEPS]);
             }
         }
-        md_ring_next(at);
     }
-    MD_FOR (c, MD_CHUNKS) {
-        if ((threadIdx.x & 31) == 0)
-            md_bar_arrive(empty + r.stage * 8);
-        md_ring_next(r);
-    }
+    if ((threadIdx.x & 31) == 0)
+        md_bar_arrive(empty + r.stage * 8);
+    md_ring_next(r);
 }
 
 MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w, unsigned tiles, unsigned full,
@@ -236,18 +264,21 @@ MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w,
     const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
     md_consumer me;
     me.column = w.column + warp * 16 + lane / 4;
-    me.piece = ACROSS_BYTES + warp * (512 * WIDE) + lane * 16;
+    me.piece = MD_CHUNKS * ACROSS_BYTES + warp / 4 * WEIGHTS + warp % 4 * (512 * WIDE) + lane * 16;
     md_sums_of ones;
     md_ring r = {0, 0};
     md_qparams_of q, next;
     md_clear(acc);
     md_clear(ones);
-    md_qparams_get(next, p, me.column, MD_RUN ? (int64_t)w.from * STEPS * 16 : 0);
+    const int64_t depth = md_points_depth(&p);
+    const int runs = MD_RUN ? (int)((depth + RUN_STEPS * 16 - 1) / (RUN_STEPS * 16)) : 1;
+    const md_qparams_from params = md_qparams_begin(p, me.column);
+    md_qparams_get(next, params, p, MD_RUN ? w.from : 0, runs);
     MD_ROLLED for (int u = w.from; u < w.to; u++)
     {
         q = next;
         if (MD_RUN) /* asked for while this unit is multiplied */
-            md_qparams_get(next, p, me.column, (int64_t)(u + 1) * STEPS * 16);
+            md_qparams_get(next, params, p, u + 1, runs);
         md_unit(acc, ones, me, r, tiles, full, empty, q);
     }
     if (!MD_RUN && (MD_HAS_SCALE || MD_HAS_ZERO)) {

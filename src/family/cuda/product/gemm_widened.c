@@ -19,8 +19,8 @@ enum {
     CHUNK_DEPTH = 64,
     MOST_SHARED = 230400,
     RESERVE = 2048, /* bytes of shared memory that the device and the alignment of the ring take */
-    LEAST_STAGES = 4,
-    MOST_STAGES = 16,
+    LEAST_STAGES = 3,
+    MOST_STAGES = 16, /* of 64 of K */
     PACK_THREADS = 256,
     OTHER_REGISTERS = 64 /* of a thread, besides sums */
 };
@@ -34,6 +34,7 @@ typedef struct widened_spec {
     int64_t shared_bytes;
     int32_t most_depth;
     bool has_scale, has_zero;
+    md_dtype scale, zero; /* of those that may be found by the first one's address; F64: others */
 } widened_spec;
 _Static_assert(sizeof(widened_spec) <= sizeof(md_fa_spec), "there is room for it");
 
@@ -60,14 +61,14 @@ static void set_tile(widened_spec *s, const md_fa_target *target, const md_fa_co
     s->split = config->value[SPLIT];
     s->threads = 128 * s->groups + 32;
     s->chunks = s->run == LONGEST_RUN || s->run == 0 ? 2 : 1;
-    const int64_t stage = s->rows * 128 + s->groups * chunk_bytes(s),
+    const int64_t stage = s->chunks * (s->rows * 128 + s->groups * chunk_bytes(s)),
                   sums = (int64_t)s->rows * (64 * s->groups + 4) * 4;
     const md_fa_cuda_load load = {.threads = warpgroups(s), .registers = registers_of(s)};
     for (s->blocks = MD_MIN(MD_MAX(md_fa_cuda_resident(target->facts, &load), 1), 3); s->blocks > 0; s->blocks--) {
         const int64_t most = MOST_SHARED / s->blocks - RESERVE;
-        s->stages = (int32_t)MD_MIN(most / (stage + 16), MOST_STAGES);
+        s->stages = (int32_t)MD_MIN(most / (stage + 16), MOST_STAGES / s->chunks);
         s->shared_bytes = MD_MAX(s->stages * stage, sums) + 1024 + s->stages * 16;
-        if (s->stages >= LEAST_STAGES && s->stages >= 2 * s->chunks && s->shared_bytes <= MOST_SHARED / s->blocks)
+        if (s->stages >= LEAST_STAGES && s->shared_bytes <= MOST_SHARED / s->blocks)
             return;
     }
 }
@@ -77,6 +78,14 @@ static bool has_plain_rows(const md_cg_product *p)
     md_kn_map map;
     return md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && md_fa_cuda_map_operand(&map, p, MD_CG_A) &&
            (map.dtype == MD_BF16 || map.dtype == MD_F16);
+}
+
+/* The type of scales or zeros that are loads of one, and count runs of the spec's length. */
+static md_dtype qparam_of(const widened_spec *s, const md_cg_quantised_product *q, bool is_zero)
+{
+    const md_fx_node *load = md_cg_quantised_qparam(&q->operand[MD_CG_B], is_zero);
+    const md_dtype dtype = load ? md_cg_product_dtype(&s->p, load) : MD_F64;
+    return (dtype == MD_F32 || dtype == MD_BF16 || dtype == MD_F16) && q->operand[MD_CG_B].run == s->run ? dtype : MD_F64;
 }
 
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
@@ -96,6 +105,8 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
     const bool has_runs = md_cg_quantised_has_qparams(&q) && q.run < MD_CG_LONGEST_RUN;
     s->run = has_runs ? md_cg_common_divisor(q.run, LONGEST_RUN) : 0;
     s->most_depth = md_cg_quantised_has_qparams(&q) && !has_runs ? q.run : INT32_MAX;
+    s->scale = qparam_of(s, &q, false);
+    s->zero = qparam_of(s, &q, true);
     set_tile(s, target, config);
     return s->packs != 0 && md_dtype_bits(s->weights) <= 8;
 }
@@ -210,6 +221,14 @@ static void print_packing(md_strbuf *out, const widened_spec *s)
                      s->type == MD_BF16 ? "bf16" : "f16");
 }
 
+static void print_qparam(md_strbuf *out, const char *lies, const char *kind, md_dtype dtype)
+{
+    md_strbuf_printf(out, "#define MD_%s %d\n#define MD_%s MD_OF_%s\n", lies, dtype != MD_F64, kind,
+                     dtype == MD_BF16  ? "BF16"
+                     : dtype == MD_F16 ? "F16"
+                                       : "F32");
+}
+
 static void print_defines(md_strbuf *out, const widened_spec *s)
 {
     const md_fa_define list[] = {{"GROUPS", s->groups},    {"BN", s->rows}, {"STAGES", s->stages},
@@ -217,6 +236,8 @@ static void print_defines(md_strbuf *out, const widened_spec *s)
                                  {"HAS_ZERO", s->has_zero}};
     print_packing(out, s);
     md_fa_print_defines(out, list, MD_COUNT(list));
+    print_qparam(out, "SCALE_LIES_1", "SCALE_KIND_1", s->scale);
+    print_qparam(out, "ZERO_LIES", "ZERO_KIND", s->zero);
     print_instruction(out, s);
 }
 
@@ -291,7 +312,7 @@ const md_fa_family md_fa_cuda_gemm_widened = {
     .n_fields = 3,
     .field = {{"rows", 128, 3, {128, 64, 256}}, /* of the instruction: columns of the result */
               {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
-              {"split", 1, 4, {1, 2, 4, 8}}},
+              {"split", 1, 5, {1, 2, 3, 4, 8}}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
