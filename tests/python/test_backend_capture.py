@@ -31,6 +31,35 @@ class Capture(unittest.TestCase):
             m[0].bias.add_(1)  # weights are bound by address
             torch.testing.assert_close(captured(x), m(x), rtol=2e-6, atol=2e-6)
 
+    def test_packed_weights(self):
+        m = torch.nn.Sequential(torch.nn.Linear(256, 192), torch.nn.GELU(), torch.nn.Linear(192, 64))
+        captured = md.capture(m, (torch.randn(12, 256),), options={"packed_weights": True, "eager_where_faster": False})
+        x = torch.randn(14, 256)
+
+        def check():
+            with torch.no_grad():
+                torch.testing.assert_close(captured(x), m(x), rtol=2e-5, atol=2e-5)
+
+        def packings():
+            return sum(o["counts"]["packings"] for o in md.stats()["ops"])
+
+        before = packings()
+        check()
+        md.wait_graphs()
+        for _ in range(5):
+            check()
+        made = packings() - before
+        self.assertGreater(made, 0)
+        self.assertLessEqual(made, 2)
+        with torch.no_grad():
+            m[0].weight.mul_(2)  # PyTorch counts its writes
+        check()
+        m[2].weight.detach().numpy()[:] = 1  # that one nobody sees
+        captured.changed()
+        check()
+        with self.assertRaisesRegex(md.ArgumentError, "packed_weights: 3"):
+            md.capture(m, (x,), options={"packed_weights": 3})
+
     def test_signatures(self):
         """Parameters with stars and names, and what torch.export has made."""
         class Stars(torch.nn.Module):

@@ -308,12 +308,22 @@ static PyObject *plan_wait(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
+static PyObject *plan_changed(PyObject *object, PyObject *none)
+{
+    const md_py_plan *self = serving(object);
+    (void)none;
+    for (int32_t i = 0; i < self->n_ops; i++)
+        (void)md_op_operand_changed(self->op[i], NULL, NULL); /* cannot fail: it names none */
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"dim", plan_dim, METH_VARARGS, "dim(name, low, high)"},
     {"tensor", plan_tensor, METH_VARARGS, "tensor(name, role, dtype, size, stride, base, offset, id, data) -> id"},
     {"make", md_py_plan_make, METH_VARARGS,
-     "make(formula, sizes, name): makes the op of a later call; from any thread"},
-    {"call", md_py_plan_add_call, METH_VARARGS, "call(formula, sizes, name, arguments): a kernel"},
+     "make(formula, sizes, name, constants=()): makes the op of a later call; from any thread. constants: places of "
+     "arguments that do not change"},
+    {"call", md_py_plan_add_call, METH_VARARGS, "call(formula, sizes, name, arguments, constants=()): a kernel"},
     {"eager", md_py_plan_add_eager, METH_VARARGS,
      "eager(fn, ids, adopted): fn(tensors, sizes) runs between the kernels, and gives results of the plan"},
     {"together", md_py_plan_add_together, METH_VARARGS,
@@ -322,6 +332,7 @@ static PyMethodDef methods[] = {
     {"replace", plan_replace, METH_VARARGS, "replace(plan): from then on that takes all calls"},
     {"explain", plan_explain, METH_NOARGS, "explain() -> JSON of md_sequence_explain"},
     {"count", plan_count, METH_NOARGS, "count() -> counters"},
+    {"changed", plan_changed, METH_NOARGS, "changed(): constants were written: kernels pack them anew"},
     {"wait", plan_wait, METH_NOARGS, "wait(): waits until all kernels are built"},
     {NULL, NULL, 0, NULL},
 };

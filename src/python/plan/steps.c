@@ -4,6 +4,7 @@
 
 #include <md/combo.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,20 +19,54 @@ md_py_plan *md_py_plan_open(PyObject *object)
 
 /* ---- Kernels */
 
-static int add_op(md_op **out, md_py_plan *self, const char *formula, const char *sizes, const char *name)
+/* What an op of a plan is made from. */
+typedef struct described {
+    const char *formula, *sizes, *name;
+    PyObject *constants; /* places of arguments whose memory does not change; NULL: none */
+} described;
+
+/* The names of constant arguments, separated by commas; malloc'ed. NULL with an error. */
+static char *names_of(const md_py_plan *self, const described *d, const md_op_options *options)
 {
-    const md_op_options options = {.sizes = sizes,
-                                   .name = name,
-                                   .select = self->select,
-                                   .numeric = self->numeric,
-                                   .async = 1,
-                                   /* PyTorch's products of 8-bit reals are no more exact */
-                                   .tf32 = strstr(formula, ":f8") != NULL};
+    enum { MOST = MD_PY_ARGS * 64 };
+    md_formula *read = NULL;
+    md_arg_info info;
+    size_t used = 0;
+    char *names = calloc(1, MOST);
+    md_status status = names ? md_formula_create(&read, d->formula, options) : MD_OUT_OF_MEMORY;
+    for (Py_ssize_t i = 0; status == MD_OK && i < PySequence_Size(d->constants); i++) {
+        PyObject *place = PySequence_GetItem(d->constants, i);
+        status = md_formula_arg(&info, read, place ? (int32_t)PyLong_AsLong(place) : -1);
+        Py_XDECREF(place);
+        if (status == MD_OK && used < MOST)
+            used += (size_t)snprintf(names + used, MOST - used, "%s,", info.name);
+    }
+    md_formula_destroy(&read);
+    if (status == MD_OK && used < MOST)
+        return names;
+    free(names);
+    md_py_raise(self->state, status == MD_OK ? MD_INVALID_ARGUMENT : status);
+    return NULL;
+}
+
+static int add_op(md_op **out, md_py_plan *self, const described *d)
+{
+    md_op_options options = {.sizes = d->sizes && *d->sizes ? d->sizes : NULL,
+                             .name = d->name,
+                             .select = self->select,
+                             .numeric = self->numeric,
+                             .async = 1,
+                             /* PyTorch's products of 8-bit reals are no more exact */
+                             .tf32 = strstr(d->formula, ":f8") != NULL};
     md_status status;
+    char *names = NULL;
     *out = NULL;
-    Py_BEGIN_ALLOW_THREADS status = md_op_create(out, self->context, formula, &options);
-    Py_END_ALLOW_THREADS if (status != MD_OK)
-    {
+    if (d->constants && PySequence_Size(d->constants) > 0 && !(names = names_of(self, d, &options)))
+        return -1;
+    options.constant = names;
+    Py_BEGIN_ALLOW_THREADS status = md_op_create(out, self->context, d->formula, &options);
+    Py_END_ALLOW_THREADS free(names);
+    if (status != MD_OK) {
         md_py_raise(self->state, status);
         return -1;
     }
@@ -50,10 +85,10 @@ static int add_op(md_op **out, md_py_plan *self, const char *formula, const char
 PyObject *md_py_plan_make(PyObject *object, PyObject *args)
 {
     md_py_plan *self = md_py_plan_open(object);
-    const char *formula, *sizes, *name;
+    described d = {0};
     md_op *op;
-    if (!self || !PyArg_ParseTuple(args, "sss", &formula, &sizes, &name) ||
-        add_op(&op, self, formula, *sizes ? sizes : NULL, name) < 0)
+    if (!self || !PyArg_ParseTuple(args, "sss|O", &d.formula, &d.sizes, &d.name, &d.constants) ||
+        add_op(&op, self, &d) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -73,15 +108,15 @@ static int read_arg(md_sequence_arg *out, PyObject **text, PyObject *given)
 PyObject *md_py_plan_add_call(PyObject *object, PyObject *args)
 {
     md_py_plan *self = md_py_plan_open(object);
-    const char *formula, *sizes, *name;
+    described d = {0};
     PyObject *list, *text[MD_PY_ARGS] = {NULL};
     md_sequence_arg arg[MD_PY_ARGS] = {{0}};
     md_op *op = NULL;
     md_status status = MD_OK;
-    if (!self || !PyArg_ParseTuple(args, "sssO", &formula, &sizes, &name, &list))
+    if (!self || !PyArg_ParseTuple(args, "sssO|O", &d.formula, &d.sizes, &d.name, &list, &d.constants))
         return NULL;
     const Py_ssize_t n = PySequence_Size(list);
-    bool is_right = n >= 0 && n <= MD_PY_ARGS && add_op(&op, self, formula, *sizes ? sizes : NULL, name) == 0;
+    bool is_right = n >= 0 && n <= MD_PY_ARGS && add_op(&op, self, &d) == 0;
     for (Py_ssize_t i = 0; is_right && i < n; i++) {
         PyObject *one = PySequence_GetItem(list, i);
         is_right = one && read_arg(&arg[i], &text[i], one) == 0;
@@ -242,7 +277,7 @@ static int read_part(md_py_together *t, int32_t id[MD_PY_TOGETHER], int *n, PyOb
     PyObject *list;
     md_combo_part *part = &t->part[t->n_parts];
     if (!PyArg_ParseTuple(tuple, "sssO", &formula, &sizes, &name, &list) ||
-        add_op(&part->op, t->plan, formula, *sizes ? sizes : NULL, name) < 0)
+        add_op(&part->op, t->plan, &(described){formula, sizes, name, NULL}) < 0)
         return -1;
     const int first = *n;
     for (Py_ssize_t i = 0; i < PySequence_Size(list); i++) {

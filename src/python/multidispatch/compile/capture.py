@@ -45,6 +45,8 @@ class Captured:
         self._n = len(self._inputs) if is_plain else -1
         self._returns_one = self.plan is not None and isinstance(self._spec.out_spec, pytree.LeafSpec)
         self._constants = self.constant_arguments(program)
+        self._packed = list(bound.values()) if options.packed_weights and self.plan is not None else []
+        self._versions = self._versions_now()
 
     @staticmethod
     def constant_arguments(program: Any) -> dict[int, Any]:
@@ -70,8 +72,21 @@ class Captured:
                 return self._original(*args, **kwargs)
         if self.plan is None:
             return self.program.module()(*args, **kwargs)
+        if self._packed and (now := self._versions_now()) != self._versions:
+            self._versions = now
+            self.changed()
         out = self.plan(leaves)
         return out[0] if self._returns_one else pytree.tree_unflatten(list(out), self._spec.out_spec)
+
+
+    def _versions_now(self) -> int:
+        """Grows with each write of PyTorch to the weights."""
+        return sum(t._version for t in self._packed if not t.is_inference())
+
+    def changed(self) -> None:
+        """Says that weights were written where PyTorch does not see it: kernels pack them anew (packed_weights)."""
+        for plan in getattr(self.plan, "plans", [self.plan]) if self._packed else ():  # of a graph that was cut: several
+            getattr(plan, "plan", plan).changed()  # `plan`: of one that is raced with eager PyTorch
 
 
 def _inputs_of(program: Any) -> list[Any]:

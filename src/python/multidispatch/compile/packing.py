@@ -43,10 +43,10 @@ class _Recorder:
         self.tensors.append({k: v for k, v in t.items() if v is not None})
         return len(self.tensors)
 
-    def make(self, formula: str, sizes: str, name: str) -> None:
+    def make(self, formula: str, sizes: str, name: str, constants: Any = ()) -> None:
         pass
 
-    def call(self, formula: str, sizes: str, name: str, arguments: list[Any]) -> None:
+    def call(self, formula: str, sizes: str, name: str, arguments: list[Any], constants: Any = ()) -> None:
         self.calls.append({"formula": formula, "sizes": sizes, "name": name, "args": arguments})
 
     def finish(self, n_args: int, n_slots: int, checks: bool, dims: Any, ports: Any, rows: Any, *_: Any) -> None:

@@ -18,7 +18,7 @@ class Pieces:
 
     def __init__(self, arguments: list[Any], bound: dict[int, Any], pieces: list[Piece], runs: list[Callable[..., Any]],
                  results: list[Any], costs: list[Any]) -> None:
-        self._plans = [run for p, run in zip(pieces, runs) if p.is_plan]
+        self.plans = [run for p, run in zip(pieces, runs) if p.is_plan]
         self._slot = {n: i for i, n in enumerate([*arguments, *(n for p in pieces for n in p.writes)])}
         self._start = [bound.get(i) for i in range(len(self._slot))]
         self._given = [i for i in range(len(arguments)) if i not in bound]
@@ -65,14 +65,14 @@ class Pieces:
     def count(self) -> dict[str, int]:
         """The sums of the plans' counters; "calls" are the graph's."""
         total: dict[str, int] = {}
-        for plan in self._plans:
+        for plan in self.plans:
             for name, n in plan.count().items():
                 total[name] = total.get(name, 0) + n
         return total | {"calls": self._n_calls}
 
     def explain(self) -> str:
-        return json.dumps({"calls": [c for p in self._plans if p.count()["sizes"] for c in json.loads(p.explain())["calls"]]})
+        return json.dumps({"calls": [c for p in self.plans if p.count()["sizes"] for c in json.loads(p.explain())["calls"]]})
 
     def wait(self) -> None:
-        for plan in self._plans:
+        for plan in self.plans:
             plan.wait()

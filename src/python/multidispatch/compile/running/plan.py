@@ -56,6 +56,7 @@ class Builder:
         self.grouping, self.formulas = self._kernels()
         self.adopted = self._adopted()
         self.kept: list[Any] = []
+        self.packs = options.packed_weights
         self.costs: dict[int, Cost] = {}  # of operations of PyTorch, by their numbers
         given = [at for at in range(self.lowered.n_args) if at not in self.bound]
         # place in the graph's inputs -> place in the list of arguments of a call
@@ -267,9 +268,9 @@ class Builder:
 
     def _make_ops(self, check: Callable[[], None] | None) -> None:
         """Makes the ops of all kernels side by side: each waits for its first kernel, which others compile behind it."""
-        ops = {(f.text, f.sizes, f"b_{b.kind}") for b, f in self.formulas.items()}
+        ops = {self._op(b) for b in self.formulas}
 
-        def make(op: tuple[str, str, str]) -> Exception | None:
+        def make(op: tuple[str, str, str, tuple[int, ...]]) -> Exception | None:
             if check is not None:
                 check()
             try:
@@ -283,7 +284,7 @@ class Builder:
         with ThreadPoolExecutor(max(1, min(len(ops), most))) as threads:
             failed = {op: error for op, error in zip(ordered, threads.map(make, ordered)) if error is not None}
         for op, error in failed.items():  # the first; others show when the plan is made anew
-            roots = [b for b, f in self.formulas.items() if (f.text, f.sizes, f"b_{b.kind}") == op]
+            roots = [b for b in self.formulas if self._op(b) == op]
             raise Failed(list(dict.fromkeys(n for b in roots for n in self._nodes(b))), str(error)) from error
 
     def _report(self, step: Any) -> None:
@@ -304,8 +305,15 @@ class Builder:
         if isinstance(step, Together):
             self._emit_together(step)
             return
+        text, sizes, name, constants = self._op(step)
+        self.core.call(text, sizes, name, self._arguments(step), constants)
+
+    def _op(self, step: Buf) -> tuple[str, str, str, tuple[int, ...]]:
+        """Formula, sizes and name of a kernel, and which of its arguments are weights that it may pack once."""
         f = self.formulas[step]
-        self.core.call(f.text, f.sizes, f"b_{step.kind}", self._arguments(step))
+        constants = tuple(i for i, a in enumerate(f.arguments)
+                          if self.packs and a.buf is not None and not a.buf.into and a.buf.data is not None)
+        return f.text, f.sizes, f"b_{step.kind}", constants
 
     def _arguments(self, step: Buf) -> list[Any]:
         f, group = self.formulas[step], self.grouping.groups[step]
