@@ -49,8 +49,8 @@ MD_INLINE uint32_t md_word_of_bytes(const md_params *p, const md_weights &w, int
 {
     uint32_t word = 0;
     MD_FOR (i, 4) {
-        const int r = pair * 2 + i / 2;
-        word |= md_weight(p, w, md_column_of(column, lane, r), md_step_of(k, lane, r) + i % 2) << 8 * i;
+        const int r = pair * 2 + i / 2, at = IS_SPREAD ? i / 2 + i % 2 * 2 : i;
+        word |= md_weight(p, w, md_column_of(column, lane, r), md_step_of(k, lane, r) + i % 2) << 8 * at;
     }
     return word;
 }

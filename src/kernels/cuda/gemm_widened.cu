@@ -107,6 +107,18 @@ MD_INLINE uint32_t md_widen_two(uint32_t word, int r)
     return md_less(two, negative);
 }
 
+/* Two signed bytes, the low ones of the halves of `two`, as bf16: 128 and the last seven bits, less 128, or 256 where the
+ * sign is set. Nothing is rounded. */
+MD_INLINE uint32_t md_widen_signed(uint32_t two)
+{
+    const uint32_t power = 0x43004300u;
+    uint32_t large, less, r;
+    asm("lop3.b32 %0, %1, 0x007f007f, %2, 0xea;" : "=r"(large) : "r"(two), "r"(power));
+    asm("lop3.b32 %0, %1, 0x00800080, %2, 0xea;" : "=r"(less) : "r"(two), "r"(power));
+    asm("sub.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(large), "r"(less));
+    return r;
+}
+
 /* The registers of a step, from the words that are this thread's of 64 of K. */
 MD_INLINE void md_widen(uint32_t (&a)[4], const uint32_t (&word)[4 * WIDE], int step)
 {
@@ -116,7 +128,10 @@ MD_INLINE void md_widen(uint32_t (&a)[4], const uint32_t (&word)[4 * WIDE], int 
     } else {
         MD_FOR (h, 2) {
             const uint32_t w = word[step * 2 + h];
-            if constexpr (MD_KIND_1 == MD_OF_I8 || MD_KIND_1 == MD_OF_U8) {
+            if constexpr (IS_SPREAD) {
+                MD_FOR (i, 2)
+                    a[2 * h + i] = md_widen_signed(w >> 8 * i);
+            } else if constexpr (MD_KIND_1 == MD_OF_I8 || MD_KIND_1 == MD_OF_U8) {
                 uint32_t two[2];
                 md_widen_bytes<MD_KIND_1 == MD_OF_I8>(two, w);
                 a[2 * h] = two[0], a[2 * h + 1] = two[1];

@@ -4,7 +4,9 @@
 
 enum {
     WIDE = md_kind<MD_KIND_1>::BITS / 4, /* pieces of 16 bytes that a thread has of 64 of K */
-    CHUNK = 2048 * WIDE /* bytes of 64 columns by 64 of K */
+    CHUNK = 2048 * WIDE, /* bytes of 64 columns by 64 of K */
+    /* the bytes of a register are two apart in a word, so that masks find them */
+    IS_SPREAD = MD_KIND_1 == MD_OF_I8 && MD_IS_BF16_OF(MD_MULTIPLY)
 };
 
 /* K in pieces of 64, padded to whole units. */
