@@ -9,6 +9,7 @@
  *
  * md_config.h:
  *   MD_GROUPS, MD_BN           warpgroups, of 64 columns of the result each; rows of the result
+ *   MD_DEPTHS                  times as many warpgroups, which take the units of K in turns
  *   MD_STAGES, MD_SPLIT        of the ring; blocks of a cluster
  *   MD_BLOCKS                  of an SM that registers must leave room for
  *   MD_RUN                     steps of K that share a scale, 32, 64 or 128; 0: all do, or there is none
@@ -28,7 +29,7 @@
 #include "widened.h"
 
 enum {
-    CONSUMERS = 128 * MD_GROUPS,
+    CONSUMERS = 128 * MD_GROUPS * MD_DEPTHS,
     THREADS = CONSUMERS + 32,
     BM = 64 * MD_GROUPS,
     ACROSS_BYTES = MD_BN * 128,
@@ -38,7 +39,8 @@ enum {
     RUN_STEPS = MD_RUN ? MD_RUN / 16 : STEPS,
     RUNS = STEPS / RUN_STEPS, /* of a unit */
     SUMS = MD_BN / 2, /* of a thread */
-    PITCH = BM + 4
+    PITCH = BM + 4,
+    PLANE = MD_BN * PITCH /* sums of the warpgroups that share units */
 };
 
 typedef struct md_ring {
@@ -107,8 +109,8 @@ MD_INLINE uint32_t md_widen_two(uint32_t word, int r)
     return md_less(two, negative);
 }
 
-/* Two signed bytes, the low ones of the halves of `two`, as bf16: 128 and the last seven bits, less 128, or 256 where the
- * sign is set. Nothing is rounded. */
+/* Two signed bytes, the low ones of the halves of `two`, as bf16: 128 and the last seven bits, less 128, or 256 where
+ * the sign is set. Nothing is rounded. */
 MD_INLINE uint32_t md_widen_signed(uint32_t two)
 {
     const uint32_t power = 0x43004300u;
@@ -186,13 +188,12 @@ MD_INLINE void md_qparams_get(md_qparams_of &q, const md_qparams_from &f, const 
             q.scale[r][h] = 1;
             q.zero[r][h] = 0;
 #if MD_HAS_SCALE
-            q.scale[r][h] = !is_there ? 0
-                            : MD_SCALE_LIES_1 && f.scale[h]
-                                ? md_qparam<MD_SCALE_KIND_1>::get(f.scale[h], run)
-                                : md_scale_1(&p, 0, f.column[h], k);
+            q.scale[r][h] = !is_there                       ? 0
+                            : MD_SCALE_LIES_1 && f.scale[h] ? md_qparam<MD_SCALE_KIND_1>::get(f.scale[h], run)
+                                                            : md_scale_1(&p, 0, f.column[h], k);
 #endif
 #if MD_HAS_ZERO
-            q.zero[r][h] = !is_there ? 0
+            q.zero[r][h] = !is_there                   ? 0
                            : MD_ZERO_LIES && f.zero[h] ? md_qparam<MD_ZERO_KIND>::get(f.zero[h], run)
                                                        : md_zero_1(&p, 0, f.column[h], k);
 #endif
@@ -230,6 +231,16 @@ typedef struct md_consumer {
     int64_t column; /* of the result: that of its first row of the instruction */
     unsigned piece; /* where its weights begin in a stage */
 } md_consumer;
+
+/* The next unit of a consumer. */
+MD_INLINE void md_ring_turn(md_ring &r)
+{
+    r.stage += MD_DEPTHS;
+    if (r.stage >= MD_STAGES) {
+        r.stage -= MD_STAGES;
+        r.phase ^= 1;
+    }
+}
 
 /* A unit: its stage is given back when all its products are made. */
 MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me, md_ring &r, unsigned tiles,
@@ -270,30 +281,31 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
     }
     if ((threadIdx.x & 31) == 0)
         md_bar_arrive(empty + r.stage * 8);
-    md_ring_next(r);
+    md_ring_turn(r);
 }
 
 MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w, unsigned tiles, unsigned full,
                           unsigned empty)
 {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % (4 * MD_GROUPS),
+              turn = threadIdx.x / (128 * MD_GROUPS);
     md_consumer me;
     me.column = w.column + warp * 16 + lane / 4;
     me.piece = MD_CHUNKS * ACROSS_BYTES + warp / 4 * WEIGHTS + warp % 4 * (512 * WIDE) + lane * 16;
     md_sums_of ones;
-    md_ring r = {0, 0};
+    md_ring r = {turn, 0};
     md_qparams_of q, next;
     md_clear(acc);
     md_clear(ones);
     const int64_t depth = md_points_depth(&p);
     const int runs = MD_RUN ? (int)((depth + RUN_STEPS * 16 - 1) / (RUN_STEPS * 16)) : 1;
     const md_qparams_from params = md_qparams_begin(p, me.column);
-    md_qparams_get(next, params, p, MD_RUN ? w.from : 0, runs);
-    MD_ROLLED for (int u = w.from; u < w.to; u++)
+    md_qparams_get(next, params, p, MD_RUN ? w.from + turn : 0, runs);
+    MD_ROLLED for (int u = w.from + turn; u < w.to; u += MD_DEPTHS)
     {
         q = next;
         if (MD_RUN) /* asked for while this unit is multiplied */
-            md_qparams_get(next, params, p, u + 1, runs);
+            md_qparams_get(next, params, p, u + MD_DEPTHS, runs);
         md_unit(acc, ones, me, r, tiles, full, empty, q);
     }
     if (!MD_RUN && (MD_HAS_SCALE || MD_HAS_ZERO)) {
@@ -308,7 +320,9 @@ MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w,
 /* ---- Results */
 MD_INLINE void md_keep_sums(float *c, const md_sums_of &acc)
 {
-    const int lane = threadIdx.x & 31, column = threadIdx.x / 32 * 16 + lane / 4, row = lane % 4 * 2;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x / 32, column = warp % (4 * MD_GROUPS) * 16 + lane / 4,
+              row = lane % 4 * 2;
+    c += warp / (4 * MD_GROUPS) * PLANE;
     MD_FOR (i, SUMS)
         c[(i / 4 * 8 + row + i % 2) * PITCH + column + (i / 2 & 1) * 8] = acc[i];
 }
@@ -334,19 +348,20 @@ MD_INLINE void md_end_rows(const md_params &p, const md_part &w, unsigned sums)
 {
     const int64_t rows = md_points_rows(&p), columns = md_points_columns(&p);
     enum { VECTORS = BM / 4, SHARE = (MD_BN + MD_SPLIT - 1) / MD_SPLIT };
-    MD_ROLLED for (int i = threadIdx.x; i < SHARE * VECTORS; i += THREADS)
+    MD_ROLLED for (int t = threadIdx.x; t < SHARE * VECTORS; t += THREADS)
     {
-        const int r = i / VECTORS * MD_SPLIT + w.slice, in = i % VECTORS * 4;
+        const int r = t / VECTORS * MD_SPLIT + w.slice, in = t % VECTORS * 4;
         const int64_t row = w.row + r, column = w.column + in;
         if (r >= MD_BN || row >= rows || column >= columns)
             continue;
         const unsigned at = sums + (r * PITCH + in) * 4;
         md_v v;
-        MD_FOR (s, MD_SPLIT) {
-            const float4 x = MD_SPLIT > 1 ? md_load_at(at, s) : md_load_floats(at);
+        MD_FOR (i, MD_SPLIT * MD_DEPTHS) {
+            const unsigned from = at + i % MD_DEPTHS * PLANE * 4;
+            const float4 x = MD_SPLIT > 1 ? md_load_at(from, i / MD_DEPTHS) : md_load_floats(from);
             const float four[4] = {x.x, x.y, x.z, x.w};
             MD_FOR (l, 4)
-                v.v[l] = s ? v.v[l] + four[l] : four[l];
+                v.v[l] = i ? v.v[l] + four[l] : four[l];
         }
         md_finish(&p, 0, row, column, v, v, (int)md_least(4, columns - column));
     }
@@ -364,7 +379,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
         md_tma_prefetch(&p.map0);
         for (int i = 0; i < MD_STAGES; i++) {
             md_bar_init(full + i * 8, 1);
-            md_bar_init(empty + i * 8, CONSUMERS / 32);
+            md_bar_init(empty + i * 8, 4 * MD_GROUPS);
         }
         md_bar_init_fence();
     }

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, SPLIT };
+enum { ROWS, COLUMNS, DEPTHS, SPLIT };
 enum {
     LONGEST_RUN = 128,
     CHUNK_DEPTH = 64,
@@ -30,7 +30,7 @@ typedef struct widened_spec {
     uint32_t packs;
     md_dtype type, weights; /* in which is multiplied; of the weights */
     int32_t run, chunks; /* MD_RUN, MD_CHUNKS */
-    int32_t groups, rows, split, stages, blocks, threads; /* rows: of the result, in a tile */
+    int32_t groups, depths, rows, split, stages, blocks, threads; /* rows: of the result, in a tile */
     int64_t shared_bytes;
     int32_t most_depth;
     bool has_scale, has_zero;
@@ -51,7 +51,7 @@ static int32_t registers_of(const widened_spec *s)
 /* The compiler counts threads of whole warpgroups. */
 static int32_t warpgroups(const widened_spec *s)
 {
-    return 128 * (s->groups + 1);
+    return 128 * (s->groups * s->depths + 1);
 }
 
 static void set_tile(widened_spec *s, const md_fa_target *target, const md_fa_config *config)
@@ -59,16 +59,17 @@ static void set_tile(widened_spec *s, const md_fa_target *target, const md_fa_co
     s->rows = config->value[COLUMNS];
     s->groups = config->value[ROWS] / 64;
     s->split = config->value[SPLIT];
-    s->threads = 128 * s->groups + 32;
+    s->depths = config->value[DEPTHS];
+    s->threads = 128 * s->groups * s->depths + 32;
     s->chunks = s->run == LONGEST_RUN || s->run == 0 ? 2 : 1;
     const int64_t stage = s->chunks * (s->rows * 128 + s->groups * chunk_bytes(s)),
-                  sums = (int64_t)s->rows * (64 * s->groups + 4) * 4;
+                  sums = (int64_t)s->depths * s->rows * (64 * s->groups + 4) * 4;
     const md_fa_cuda_load load = {.threads = warpgroups(s), .registers = registers_of(s)};
     for (s->blocks = MD_MIN(MD_MAX(md_fa_cuda_resident(target->facts, &load), 1), 3); s->blocks > 0; s->blocks--) {
         const int64_t most = MOST_SHARED / s->blocks - RESERVE;
         s->stages = (int32_t)MD_MIN(most / (stage + 16), MOST_STAGES / s->chunks);
         s->shared_bytes = MD_MAX(s->stages * stage, sums) + 1024 + s->stages * 16;
-        if (s->stages >= LEAST_STAGES && s->shared_bytes <= MOST_SHARED / s->blocks)
+        if (s->stages >= MD_MAX(LEAST_STAGES, s->depths) && s->shared_bytes <= MOST_SHARED / s->blocks)
             return;
     }
 }
@@ -85,7 +86,8 @@ static md_dtype qparam_of(const widened_spec *s, const md_cg_quantised_product *
 {
     const md_fx_node *load = md_cg_quantised_qparam(&q->operand[MD_CG_B], is_zero);
     const md_dtype dtype = load ? md_cg_product_dtype(&s->p, load) : MD_F64;
-    return (dtype == MD_F32 || dtype == MD_BF16 || dtype == MD_F16) && q->operand[MD_CG_B].run == s->run ? dtype : MD_F64;
+    return (dtype == MD_F32 || dtype == MD_BF16 || dtype == MD_F16) && q->operand[MD_CG_B].run == s->run ? dtype
+                                                                                                         : MD_F64;
 }
 
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
@@ -231,9 +233,9 @@ static void print_qparam(md_strbuf *out, const char *lies, const char *kind, md_
 
 static void print_defines(md_strbuf *out, const widened_spec *s)
 {
-    const md_fa_define list[] = {{"GROUPS", s->groups},    {"BN", s->rows}, {"STAGES", s->stages},
-                                 {"BLOCKS", s->blocks},    {"RUN", s->run}, {"HAS_SCALE", s->has_scale},
-                                 {"HAS_ZERO", s->has_zero}};
+    const md_fa_define list[] = {{"GROUPS", s->groups},       {"DEPTHS", s->depths},    {"BN", s->rows},
+                                 {"STAGES", s->stages},       {"BLOCKS", s->blocks},    {"RUN", s->run},
+                                 {"HAS_SCALE", s->has_scale}, {"HAS_ZERO", s->has_zero}};
     print_packing(out, s);
     md_fa_print_defines(out, list, MD_COUNT(list));
     print_qparam(out, "SCALE_LIES_1", "SCALE_KIND_1", s->scale);
@@ -299,7 +301,8 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target, (void)config;
-    return md_fa_cuda_product_class("gemm_widened");
+    return (md_fa_class){
+        .group = "gemm_widened", .field = {"depths", "split"}, .is_repeatable = true, .is_invariant = true};
 }
 
 static const md_fa_kind kind = {
@@ -309,9 +312,10 @@ const md_fa_family md_fa_cuda_gemm_widened = {
     .name = "gemm_widened",
     .device = MD_DEV_CUDA,
     .takes_packed = true,
-    .n_fields = 3,
+    .n_fields = 4,
     .field = {{"rows", 128, 3, {128, 64, 256}}, /* of the instruction: columns of the result */
               {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
+              {"depths", 1, 3, {1, 2, 4}},
               {"split", 1, 5, {1, 2, 3, 4, 8}}},
     .kind = &kind,
     .spec_of = spec_of,
