@@ -36,6 +36,34 @@ def captured(function, warm_ups):
     return graph.replay
 
 
+class Constants(unittest.TestCase):
+    """Weights that are packed once; in a capture nothing is: there a call packs for itself."""
+
+    def unpacked(self):
+        device = "cuda" if IS_CUDA else "host"
+        return sum(o["counts"]["unpacked"] for o in md.stats(device)["ops"] if o["op"] == "captured_constants")
+
+    def check(self, w, seen_before):
+        pin = "gemm_widened/rows64_columns16_depths1_split2" if IS_CUDA else "gemm_packed/rows12_depth256_block480"
+        dtype = torch.bfloat16 if IS_CUDA else torch.float32
+        op = md.op("Y[t,n] = sum[k](X[t,k] * W[n,k])", constant="W", pin=pin, name="captured_constants")
+        x, y = torch.zeros(9, 256, dtype=dtype, device=DEVICE), torch.zeros(9, 72, dtype=dtype, device=DEVICE)
+        op(x, torch.zeros_like(w))  # its kernels are there
+        before = self.unpacked()
+        replay = captured(lambda: op.call(y, x, w), 2 if seen_before else 0)
+        for seed in range(REPLAYS):
+            x.copy_(values(x.shape, seed))
+            replay()
+            torch.testing.assert_close(y, (x.float() @ w.float().T).to(dtype), rtol=2e-2, atol=1e-1)
+        return self.unpacked() - before
+
+    def test_constants(self):
+        for dtype in (torch.int8,) if IS_CUDA else (torch.float32,):
+            weights = [(values((72, 256), seed) * 20).to(dtype) for seed in (1, 2)]
+            self.assertEqual(self.check(weights[0], True), 0)
+            self.assertEqual(self.check(weights[1], False), int(IS_CUDA))
+
+
 class Lists(unittest.TestCase):
     def setUp(self):
         self.a, self.b = ([torch.zeros(s, device=DEVICE).view(-1) for s in SHAPES] for _ in range(2))
