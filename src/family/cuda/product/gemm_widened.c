@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, DEPTHS, SPLIT };
+enum { ROWS, COLUMNS, DEPTHS, SPLIT, BLOCKS };
 enum {
     LONGEST_RUN = 128,
     CHUNK_DEPTH = 64,
@@ -22,6 +22,7 @@ enum {
     LEAST_STAGES = 3,
     MOST_STAGES = 16, /* of 64 of K */
     PACK_THREADS = 256,
+    MOST_THREADS = 1024,
     OTHER_REGISTERS = 64 /* of a thread, besides sums */
 };
 
@@ -54,24 +55,29 @@ static int32_t warpgroups(const widened_spec *s)
     return 128 * (s->groups * s->depths + 1);
 }
 
-static void set_tile(widened_spec *s, const md_fa_target *target, const md_fa_config *config)
+static void set_tile(widened_spec *s, const md_fa_config *config)
 {
     s->rows = config->value[COLUMNS];
     s->groups = config->value[ROWS] / 64;
     s->split = config->value[SPLIT];
+    s->blocks = config->value[BLOCKS];
     s->depths = config->value[DEPTHS];
     s->threads = 128 * s->groups * s->depths + 32;
     s->chunks = s->run == LONGEST_RUN || s->run == 0 ? 2 : 1;
     const int64_t stage = s->chunks * (s->rows * 128 + s->groups * chunk_bytes(s)),
                   sums = (int64_t)s->depths * s->rows * (64 * s->groups + 4) * 4;
-    const md_fa_cuda_load load = {.threads = warpgroups(s), .registers = registers_of(s)};
-    for (s->blocks = MD_MIN(MD_MAX(md_fa_cuda_resident(target->facts, &load), 1), 3); s->blocks > 0; s->blocks--) {
-        const int64_t most = MOST_SHARED / s->blocks - RESERVE;
-        s->stages = (int32_t)MD_MIN(most / (stage + 16), MOST_STAGES / s->chunks);
-        s->shared_bytes = MD_MAX(s->stages * stage, sums) + 1024 + s->stages * 16;
-        if (s->stages >= MD_MAX(LEAST_STAGES, s->depths) && s->shared_bytes <= MOST_SHARED / s->blocks)
-            return;
-    }
+    const int64_t most = MOST_SHARED / s->blocks - RESERVE,
+                  alone = s->blocks == 1 ? MOST_SHARED / 2 : 0; /* so much that no other block has room beside it */
+    s->stages = (int32_t)MD_MIN(most / (stage + 16), MOST_STAGES / s->chunks);
+    s->shared_bytes = MD_MAX(MD_MAX(s->stages * stage, sums) + 1024 + s->stages * 16, alone);
+}
+
+/* The ring and the sums of a tile have room. */
+static bool fits(const widened_spec *s, const md_dev_facts *facts)
+{
+    const int32_t registers = facts->registers_per_sm / (warpgroups(s) * s->blocks) / 8 * 8;
+    return s->threads <= MOST_THREADS && registers_of(s) <= MD_MIN(registers, 255) &&
+           s->stages >= MD_MAX(LEAST_STAGES, s->depths) && s->shared_bytes <= MOST_SHARED / s->blocks;
 }
 
 static bool has_plain_rows(const md_cg_product *p)
@@ -94,7 +100,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
 {
     widened_spec *s = out;
     md_cg_quantised_product q;
-    *s = (widened_spec){.blocks = 0};
+    *s = (widened_spec){.split = 0};
     if (target->facts->capability != 90 || !target->constants || !md_fa_cuda_product_of(&s->p, target) ||
         !md_cg_quantised_of(&q, &s->p) || q.type == MD_I32 || q.has_scale[0] || s->p.n_products != 1 ||
         md_fa_stage(target)->product.n_k != 1 || !has_plain_rows(&s->p))
@@ -109,7 +115,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
     s->most_depth = md_cg_quantised_has_qparams(&q) && !has_runs ? q.run : INT32_MAX;
     s->scale = qparam_of(s, &q, false);
     s->zero = qparam_of(s, &q, true);
-    set_tile(s, target, config);
+    set_tile(s, config);
     return s->packs != 0 && md_dtype_bits(s->weights) <= 8;
 }
 
@@ -117,10 +123,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     widened_spec s;
     md_fa_product sized;
-    if (!spec_of(&s, target, config) || s.blocks < 1)
-        return false;
-    const int32_t registers = MD_MIN(target->facts->registers_per_sm / warpgroups(&s) / 8 * 8, 255);
-    if (registers_of(&s) > registers)
+    if (!spec_of(&s, target, config) || !fits(&s, target->facts))
         return false;
     if (!size)
         return true;
@@ -170,23 +173,35 @@ static double instructions(const widened_spec *s)
     return widening + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
 }
 
+/* Rounds in which all clusters run. */
+static double rounds_of(const widened_spec *s, const md_dev_facts *facts, double blocks)
+{
+    const double at_once = s->split > 1 ? (double)md_fa_cuda_clusters(facts, s->split, s->blocks) * s->split
+                                        : fmax(facts->threads, 1) * s->blocks;
+    return ceil(blocks / at_once);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
     const widened_spec *s = known;
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
-    if (!sized || s->blocks < 1)
+    if (!sized)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), blocks = blocks_of(s, sized),
                  clock = target->facts->gflops / (sms * FLOPS_A_CLOCK) * 1e3, /* of a us */
-        waves = ceil(blocks / (sms * s->blocks)), together = fmin(ceil(blocks / sms), s->blocks),
-                 steps = 4.0 * (double)chunks_of(s, sized->depth) / s->split,
+        rounds = rounds_of(s, target->facts, blocks), together = fmin(ceil(blocks / sms), s->blocks),
+                 warps = together * s->groups * s->depths, /* of a scheduler, a quarter of an SM */
+        steps = 4.0 * (double)chunks_of(s, sized->depth) / s->split / s->depths,
                  results = (double)sized->rows * (double)sized->columns;
-    const double issue = waves * together * steps * 4 * s->groups * instructions(s) / (ISSUED * clock),
-                 multiply = waves * together * steps * s->groups * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
-                 memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY);
+    const double issue = rounds * warps * steps * instructions(s) /
+                         (ISSUED * pow(fmin(warps / ENOUGH_WARPS, 1), FEWER_WARPS) * clock),
+                 multiply = rounds * warps * steps * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
+                 rows_bytes = blocks * s->rows * (double)sized->depth / s->split * 2, /* from the L2 */
+        memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY) + rows_bytes / L2_RATE;
     const double us = pow(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3), 1.0 / 3) + START +
-                      (s->split > 1 ? MEET : 0) + md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
+                      (s->split > 1 ? MEET : 0) + (double)s->rows * s->depths * SUMS +
+                      md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
     md_fa_cuda_product_time_features(out, us, 1);
 }
 
@@ -250,7 +265,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
     md_cg_product p = s->p;
     md_cg_quantised_product q;
     md_kn_map map;
-    if (s->blocks < 1)
+    if (!fits(s, target->facts))
         return md_fail(MD_UNSUPPORTED, "the tile has more sums than registers, or than shared memory holds");
     if (!md_fa_cuda_product_of(&p, target) || !md_cg_quantised_of(&q, &p) || !md_fa_cuda_map_operand(&map, &p, MD_CG_A))
         return md_fail(MD_INTERNAL, "operands of few bits are none any more");
@@ -285,7 +300,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
     out->launch[1].grain = 1;
-    if (!sized || s->blocks < 1)
+    if (!sized)
         return;
     out->packed_bytes = packed_bytes(s, sized);
     out->workspace_bytes = out->packed_bytes;
@@ -312,11 +327,12 @@ const md_fa_family md_fa_cuda_gemm_widened = {
     .name = "gemm_widened",
     .device = MD_DEV_CUDA,
     .takes_packed = true,
-    .n_fields = 4,
+    .n_fields = 5,
     .field = {{"rows", 128, 3, {128, 64, 256}}, /* of the instruction: columns of the result */
               {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
               {"depths", 1, 3, {1, 2, 4}},
-              {"split", 1, 5, {1, 2, 3, 4, 8}}},
+              {"split", 1, 5, {1, 2, 3, 4, 8}},
+              {"blocks", 1, 3, {1, 2, 3}}}, /* of an SM */
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,

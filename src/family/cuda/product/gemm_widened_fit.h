@@ -12,17 +12,22 @@
 MD_FIT(WIDEN_HALVES, 11)
 MD_FIT(WIDEN_BYTES, 22)
 MD_FIT(WIDEN_TO_F16, 10)
-MD_FIT(STEP, 10)
+MD_FIT(STEP, 8)
 MD_FIT(RUN_SUMS, 4)
-MD_FIT(RUN, 60)
+MD_FIT(RUN, 40)
 
-/* Instructions that an SM issues in a clock; clocks of the tensor cores for 64 x 8 sums by 16 of K; operations of f32
- * that an SM does in a clock; the part of the memory rate; us of the start, and of a cluster that meets. */
-MD_FIT(ISSUED, 2)
-MD_FIT(MULTIPLY, 5)
+/* Instructions that a scheduler issues in a clock if it has so many warps, and how they become fewer with fewer warps;
+ * clocks of the tensor cores for 64 x 8 sums by 16 of K; operations of f32 that an SM does in a clock; the part of the
+ * memory rate, and bytes of rows a us; us of the start, of a cluster that meets, and of sums of a row that are added. */
+MD_FIT(ISSUED, 0.7)
+MD_FIT(ENOUGH_WARPS, 4)
+MD_FIT(FEWER_WARPS, 0.5)
+MD_FIT(MULTIPLY, 6)
 MD_FIT(FLOPS_A_CLOCK, 256)
 MD_FIT(MEMORY, 0.85)
-MD_FIT(START, 3)
-MD_FIT(MEET, 0.7)
+MD_FIT(L2_RATE, 12e6)
+MD_FIT(START, 4)
+MD_FIT(MEET, 0.5)
+MD_FIT(SUMS, 0.01)
 
 #endif
