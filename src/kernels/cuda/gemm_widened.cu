@@ -48,10 +48,11 @@ typedef struct md_ring {
     unsigned phase;
 } md_ring;
 
-MD_INLINE void md_ring_next(md_ring &r)
+MD_INLINE void md_ring_on(md_ring &r, int stages)
 {
-    if (++r.stage == MD_STAGES) {
-        r.stage = 0;
+    r.stage += stages;
+    if (r.stage >= MD_STAGES) {
+        r.stage -= MD_STAGES;
         r.phase ^= 1;
     }
 }
@@ -92,7 +93,7 @@ MD_INLINE void md_produce(const md_params &p, const md_part &w, unsigned tiles, 
         }
         MD_FOR (c, MD_CHUNKS)
             md_tma_load(to + c * ACROSS_BYTES, &p.map0, (u * MD_CHUNKS + c) * 64, (int)w.row, 0, bar);
-        md_ring_next(r);
+        md_ring_on(r, 1);
     }
 }
 
@@ -232,16 +233,6 @@ typedef struct md_consumer {
     unsigned piece; /* where its weights begin in a stage */
 } md_consumer;
 
-/* The next unit of a consumer. */
-MD_INLINE void md_ring_turn(md_ring &r)
-{
-    r.stage += MD_DEPTHS;
-    if (r.stage >= MD_STAGES) {
-        r.stage -= MD_STAGES;
-        r.phase ^= 1;
-    }
-}
-
 /* A unit: its stage is given back when all its products are made. */
 MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me, md_ring &r, unsigned tiles,
                        unsigned full, unsigned empty, const md_qparams_of &q)
@@ -281,7 +272,7 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
     }
     if ((threadIdx.x & 31) == 0)
         md_bar_arrive(empty + r.stage * 8);
-    md_ring_turn(r);
+    md_ring_on(r, MD_DEPTHS);
 }
 
 MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w, unsigned tiles, unsigned full,

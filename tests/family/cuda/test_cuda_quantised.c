@@ -166,11 +166,14 @@ static const gate hopper[] = {
      "gemm_wgmma8/rows128_columns256_pingpong0_cluster2_epilogue1", 168},
     {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e4m3[j,k]) * A[i] * B[j]", MD_BF16,
      "gemm_wgmma8/rows128_columns128_pingpong0_cluster2_epilogue1", 168},
-    {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16, "gemm_widened/rows128_columns8_depths1_split4_blocks2", 104},
-    {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16, "gemm_widened/rows128_columns64_depths1_split1_blocks1", 168},
+    {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,
+     "gemm_widened/rows128_columns8_depths1_split4_blocks2", 104},
+    {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,
+     "gemm_widened/rows128_columns64_depths1_split1_blocks1", 168},
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:u4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_F16,
      "gemm_widened/rows64_columns32_depths2_split2_blocks1", 168},
-    {"Y[i,j] = gelu(sum[k](X[i,k] * W:i8[j,k]) * S[j])", MD_BF16, "gemm_widened/rows64_columns64_depths2_split2_blocks1", 168},
+    {"Y[i,j] = gelu(sum[k](X[i,k] * W:i8[j,k]) * S[j])", MD_BF16,
+     "gemm_widened/rows64_columns64_depths2_split2_blocks1", 168},
 };
 
 static void test_registers(void **state)

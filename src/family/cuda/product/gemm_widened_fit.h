@@ -16,9 +16,9 @@ MD_FIT(STEP, 8)
 MD_FIT(RUN_SUMS, 4)
 MD_FIT(RUN, 40)
 
-/* Instructions that a scheduler issues in a clock if it has so many warps, and how they become fewer with fewer warps;
+/* Instructions that a scheduler issues in a clock if it has so many warps, and how they become fewer with fewer;
  * clocks of the tensor cores for 64 x 8 sums by 16 of K; operations of f32 that an SM does in a clock; the part of the
- * memory rate, and bytes of rows a us; us of the start, of a cluster that meets, and of sums of a row that are added. */
+ * memory rate, and bytes of rows a us; us of the start, of a cluster that meets, and of a row's sums. */
 MD_FIT(ISSUED, 0.7)
 MD_FIT(ENOUGH_WARPS, 4)
 MD_FIT(FEWER_WARPS, 0.5)
