@@ -4,19 +4,20 @@
 
 #include <inttypes.h>
 
-static void print_narrow_indices(md_strbuf *out, const md_cg_product *p)
+/* Indices as ints, from their number among the points of all of them. */
+static void print_narrow_indices(md_strbuf *out, const md_cg_product *p, int32_t n, const int32_t *index,
+                                 const char *type, const char *number)
 {
     char size[32];
-    const md_st_product *s = md_cg_product_stage(p);
-    md_strbuf_add(out, "unsigned rest = k;\n");
-    for (int32_t i = s->n_k - 1; i > 0; i--)
+    md_strbuf_printf(out, "%s rest = %s;\n", type, number);
+    for (int32_t i = n - 1; i > 0; i--)
         md_strbuf_printf(out,
-                         "const unsigned n%" PRId32 " = (unsigned)%s;\nconst int x%" PRId32 " = (int)(rest %% n%" PRId32
+                         "const %s n%" PRId32 " = (%s)%s;\nconst int x%" PRId32 " = (int)(rest %% n%" PRId32
                          ");\nrest /= n%" PRId32 ";\n",
-                         s->k[i], md_cg_size(size, p->program, s->k[i]), s->k[i], s->k[i], s->k[i]);
-    md_strbuf_printf(out, "const int x%" PRId32 " = (int)rest;\n", s->k[0]);
-    for (int32_t i = 0; i < s->n_k; i++)
-        md_strbuf_printf(out, "(void)x%" PRId32 ";\n", s->k[i]);
+                         type, index[i], type, md_cg_size(size, p->program, index[i]), index[i], index[i], index[i]);
+    md_strbuf_printf(out, "const int x%" PRId32 " = (int)rest;\n", index[0]);
+    for (int32_t i = 0; i < n; i++)
+        md_strbuf_printf(out, "(void)x%" PRId32 ";\n", index[i]);
 }
 
 static void print_limit(md_strbuf *out, const md_cg_product *p, int32_t n, const int32_t *index)
@@ -98,15 +99,15 @@ void md_cg_product_print_window(md_strbuf *defines, md_strbuf *out, const md_cg_
                      w.terms.n);
     md_strbuf_printf(out,
                      "typedef struct md_window_part {\n    int at, term[%" PRId32 "];\n} md_window_part;\n"
-                     "MD_INLINE void md_window_rows(const md_params *p, int64_t batch, int64_t row, md_window_part "
-                     "*part)\n{\n",
+                     "template <class md_row_t> MD_INLINE void md_window_rows(const md_params *p, int64_t batch, "
+                     "md_row_t row, md_window_part *part)\n{\n",
                      MD_MAX(w.terms.n, 1));
     md_cg_print_decode(out, p->program, n_batch, batch, "batch");
-    md_cg_print_decode(out, p->program, n, rows, "row");
+    print_narrow_indices(out, p, n, rows, "md_row_t", "row");
     md_cg_window_print_sums(out, &w);
     w.is_depth = true;
     md_strbuf_add(out, "}\nMD_INLINE void md_window_depth(const md_params *p, unsigned k, md_window_part *part)\n{\n");
-    print_narrow_indices(out, p);
+    print_narrow_indices(out, p, md_cg_product_stage(p)->n_k, md_cg_product_stage(p)->k, "unsigned", "k");
     md_cg_window_print_sums(out, &w);
     md_strbuf_add(out, "}\n");
     w.is_depth = false;

@@ -61,7 +61,7 @@ MD_INLINE void md_find_line(const md_params &p, const md_tile_at &at, int r, int
     part.at = 0;
     if (at.row + r < md_down_end(p, at)) {
         const int n = md_window_points(&p);
-        md_window_rows(&p, at.batch, at.row + r, &part);
+        md_window_rows(&p, at.batch, (unsigned)(at.row + r), &part);
         MD_FOR (w, POINT_WORDS)
             for (int i = w * 32; i < min(n, w * 32 + 32); i++)
                 holds[w] |= (unsigned)md_holds_at(part, points, i) << (i & 31);

@@ -160,13 +160,12 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const void
     out->aligned16 |= a;
     if (s->is_window)
         window_envelope(out, target, p);
-    if (!p->is_grouped)
-        return;
-    md_fa_product_group_envelope(out, target);
     out->row_points_max = s->wgmma.shape.sorts_here ? MOST_FEW : 1 << 30; /* places of rows are 32-bit words */
     out->n_row_dims = p->n_rows;
     for (int32_t i = 0; i < p->n_rows; i++)
         out->row_dim[i] = target->program->index[p->rows[i]].dim;
+    if (p->is_grouped)
+        md_fa_product_group_envelope(out, target);
 }
 
 /* ---- Geometry and cost */
