@@ -8,8 +8,10 @@
 #include "support/fault.h"
 #include "device/open.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 typedef struct fixture {
     md_pool *pool;
@@ -171,6 +173,45 @@ static void test_single_flight(void **state)
     assert_int_equal(f->fake.n_compiled, N_TEXTS);
     assert_int_equal(md_bd_count(f->builder)->compiled, N_TEXTS);
     assert_int_equal(md_bd_count(f->builder)->shared, N_THREADS * N_EACH - N_TEXTS);
+}
+
+/* A kernel on a device that dumps: a file for each of the two endings, and no other. */
+static void expect_dumped(fixture *f, md_dev *dev, const char *text, const char *binary)
+{
+    char root[] = "/tmp/md-test-build-XXXXXX", path[300];
+    int n_texts = 0, n_binaries = 0, n_others = 0;
+    assert_non_null(mkdtemp(root));
+    assert_ok(md_dump_open(&dev->dump, root, NULL));
+    md_bd_variant *v = make(f, TOY_PLAIN, 7);
+    assert_ok(md_bd_variant_wait(v));
+    md_bd_variant_destroy(&v);
+    md_dump_close(&dev->dump);
+    DIR *folder = opendir(root);
+    assert_non_null(folder);
+    for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+        const char *dot = strrchr(e->d_name, '.');
+        snprintf(path, sizeof path, "%s/%s", root, e->d_name);
+        if (unlink(path) != 0)
+            continue; /* the folder and the one above */
+        *(!strcmp(dot, text) ? &n_texts : !strcmp(dot, binary) ? &n_binaries : &n_others) += 1;
+    }
+    closedir(folder);
+    assert_int_equal(rmdir(root), 0);
+    assert_true(n_texts == 1 && n_binaries == 1 && n_others == 0);
+}
+
+/* The text and the binary, each called as what it is. */
+static void test_dump(void **state)
+{
+    fixture *f = *state;
+    expect_dumped(f, &f->fake.base, ".c", ".ptx"); /* its binaries are texts */
+    f->fake.base.facts.kind = MD_DEV_CUDA;
+    md_bd_destroy(&f->builder);
+    assert_ok(md_bd_create(&f->builder, &f->fake.base));
+    expect_dumped(f, &f->fake.base, ".cu", ".ptx");
+    f->fake.base.facts.kind = MD_DEV_HOST;
+    use_host(f);
+    expect_dumped(f, f->host, ".c", ".so");
 }
 
 static void test_parallel(void **state)
@@ -453,6 +494,7 @@ int main(void)
         TEST(test_failing_launch),  TEST(test_destroy_early),
         TEST(test_short_of_memory), TEST(test_source),
         TEST(test_digest),          TEST(test_texts_without_a_variant),
+        TEST(test_dump),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,6 +276,10 @@ static void test_order(void **state)
     text = tune(combo, (md_combo_tune_options){.budget_s = 600, .max_builds = 1, .field_order = "X3 prefetch"});
     assert_non_null(strstr(text, "prefetch0 1->0"));
     assert_null(strstr(text, "cap0"));
+    text = tune(combo, (md_combo_tune_options){.budget_s = 600, .max_builds = 1, .field_limits = "cap0=16384"});
+    assert_non_null(strstr(text, "cap0 4096->16384")); /* a limit itself may be reached */
+    text = tune(combo, (md_combo_tune_options){.budget_s = 600, .max_builds = 1, .field_limits = "cap0=16383"});
+    assert_null(strstr(text, "cap0"));
     text = tune(combo, (md_combo_tune_options){.budget_s = 600, .field_limits = "cap0=4096"});
     assert_non_null(strstr(text, "prefetch0 1->0"));
     assert_null(strstr(text, "cap0"));

@@ -6,6 +6,8 @@
 #include "base/status.h"
 #include "support/fault.h"
 
+#include <elf.h>
+#include <link.h>
 #include <unistd.h>
 
 static void test_names(void **state)
@@ -266,6 +268,59 @@ static void test_short_of_memory(void **state)
     assert_true(n_refused > 4 && !is_refused);
 }
 
+static void expect_no_load(md_dev *dev, const void *binary, size_t n)
+{
+    md_dev_kernel *kernel = NULL;
+    md_kn_launch_source s = host_source("", "f");
+    assert_fails(dev->ops->load(&kernel, dev, binary, n, &s), MD_DEVICE, "no whole shared object");
+    assert_null(kernel);
+}
+
+/* What the loader would map of a file that was cut short ends the process: each segment must lie inside, and the table
+ * that says where they are. */
+static void test_no_whole_files(void **state)
+{
+    md_dev *dev = host_open(*state, NULL, 0);
+    void *binary = NULL;
+    size_t n = 0;
+    assert_ok(host_compile(&binary, &n, dev, "int x[4000] = {1};\nvoid f(void) {}\n", "f"));
+    ElfW(Ehdr) head;
+    memcpy(&head, binary, sizeof head);
+    char *copy = malloc(n);
+    assert_true(copy && head.e_phnum > 1);
+    for (int i = 0; i < head.e_phnum; i++)
+        for (int field = 0; field < 2; field++) {
+            ElfW(Phdr) segment;
+            char *const at = copy + head.e_phoff + (size_t)i * sizeof segment;
+            memcpy(copy, binary, n);
+            memcpy(&segment, at, sizeof segment);
+            if (field)
+                segment.p_offset = n + 1;
+            else
+                segment.p_filesz = n + 1 - segment.p_offset;
+            memcpy(at, &segment, sizeof segment);
+            expect_no_load(dev, copy, n);
+        }
+    const ElfW(Ehdr) wrong[] = {{.e_phnum = 0}, {.e_phnum = UINT16_MAX}, {.e_phnum = 1, .e_phentsize = 1}};
+    for (int i = 0; i < 3; i++) {
+        ElfW(Ehdr) other = head;
+        other.e_phnum = wrong[i].e_phnum;
+        other.e_phentsize = wrong[i].e_phentsize ? wrong[i].e_phentsize : head.e_phentsize;
+        memcpy(copy, binary, n);
+        memcpy(copy, &other, sizeof other);
+        expect_no_load(dev, copy, n);
+    }
+    memcpy(copy, binary, n);
+    copy[EI_MAG3]++;
+    expect_no_load(dev, copy, n);
+    const size_t lengths[] = {0, 1, sizeof head - 1, sizeof head, head.e_phoff + 1, n / 2};
+    for (int i = 0; i < 6; i++)
+        expect_no_load(dev, binary, lengths[i]);
+    free(copy);
+    free(binary);
+    md_dev_close(&dev);
+}
+
 /* ---- Which of the facts that kernels were made for fit a device */
 
 static md_dev_facts gpu(int32_t capability, const char *arch)
@@ -348,6 +403,7 @@ int main(void)
         TEST(test_many),
         TEST(test_libm),
         TEST(test_memory),
+        TEST(test_no_whole_files),
         TEST(test_short_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

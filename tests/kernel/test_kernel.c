@@ -3,7 +3,9 @@
 
 #include "base/file.h"
 #include "kernel/kernel.h"
+#include "support/fault.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,6 +67,20 @@ static void test_envelope(void **state)
     assert_null(md_kn_envelope_miss(&rows, &shape));
 }
 
+/* A source gives the texts of all its launches back, the first and the last. */
+static void test_source(void **state)
+{
+    const int64_t before = fault_living();
+    md_kn_source source = {0};
+    (void)state;
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++)
+        md_strbuf_printf(&source.launch[i].text, "text %d", (int)i);
+    md_kn_source_finish(&source);
+    assert_int_equal(fault_living(), before);
+    for (int32_t i = 0; i < MD_KN_MAX_LAUNCHES; i++)
+        assert_true(!source.launch[i].text.text && source.launch[i].text.size == 0);
+}
+
 typedef struct heard {
     int n;
     char text[6000];
@@ -117,6 +133,8 @@ static void test_dump(void **state)
     assert_int_equal(h.n, 0);
     md_dump_put(NULL, "x", ".c", "x", 1);
     assert_ok(md_dump_open(&dump, "/dev/null/no", &log));
+    assert_int_equal(h.n, 1); /* at once, not with the first file */
+    assert_non_null(strstr(h.text, strerror(ENOTDIR)));
     for (int k = 0; k < 3; k++)
         md_dump_put(dump, "name", ".c", "x", 1);
     assert_int_equal(h.n, 1);
@@ -143,6 +161,6 @@ static void test_dump(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pack), cmocka_unit_test(test_envelope),
-                                       cmocka_unit_test(test_dump)};
+                                       cmocka_unit_test(test_source), cmocka_unit_test(test_dump)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

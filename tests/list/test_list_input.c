@@ -135,6 +135,7 @@ static void test_bad_calls(void **state)
     memcpy(args, good, sizeof good);
     args[2] = md_ts(other, 2);
     assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, "item 1");
+    assert_fails(md_list_call(list, NULL, args, 3), MD_INVALID_ARGUMENT, " (step 1 of 1 over the lists)");
     expect_bad_items(list, args, other, x);
     other[0] = vector(x->x[0], 4);
     other[1] = vector(x->x[0] + 1, 3); /* overlaps the other item's output */

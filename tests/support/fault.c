@@ -15,6 +15,7 @@ static _Atomic int is_once;
 static _Atomic int happened;
 static _Atomic size_t bytes;
 static _Atomic int counts_arenas;
+static _Atomic int64_t living;
 
 void fault_after(int64_t n)
 {
@@ -39,6 +40,11 @@ void fault_in_arenas(int counts)
 int fault_happened(void)
 {
     return atomic_load(&happened);
+}
+
+int64_t fault_living(void)
+{
+    return atomic_load(&living);
 }
 
 size_t fault_bytes(void)
@@ -97,6 +103,7 @@ static void *fenced(void *p, size_t n)
     const uint64_t length = KEY | n;
     memset((char *)p + n, PATTERN, all - n - sizeof length);
     memcpy((char *)p + all - sizeof length, &length, sizeof length);
+    atomic_fetch_add_explicit(&living, 1, memory_order_relaxed);
     return p;
 }
 
@@ -117,6 +124,7 @@ static void check_fence(void *p)
             abort();
         }
     memset((char *)p + all - sizeof length, 0, sizeof length); /* the next owner may have no fence */
+    atomic_fetch_sub_explicit(&living, 1, memory_order_relaxed);
 }
 
 /* ---- The functions */

@@ -21,6 +21,8 @@ static inline void fault_at(int64_t n, int is_once)
 void fault_in_arenas(int counts);
 /** Whether an allocation was refused since the last fault_after or fault_once. */
 int fault_happened(void);
+/** Allocations that were not freed yet, of what the program links statically; 0 under a sanitizer, which sees more. */
+int64_t fault_living(void);
 /** Bytes asked for since the last fault_after, without ends of strings. */
 size_t fault_bytes(void);
 #endif

@@ -26,12 +26,10 @@ static void note_load(search *s, const md_fx_node *load)
         s->out[s->n++] = load;
 }
 
-/* Arms of a where may read outside where they are not taken, and what loops has indices of its own. */
+/* Arms of a where may read outside where they are not taken. A pointwise stage has no reductions and no scans. */
 static void walk(search *s, const md_fx_node *n)
 {
     bool chooses = n->kind == MD_FX_OP && n->op == MD_FX_WHERE;
-    if (n->kind == MD_FX_REDUCE || n->kind == MD_FX_SCAN)
-        return;
     if (n->kind == MD_FX_LOAD && is_affine(s->program, n)) {
         note_load(s, n);
         return;

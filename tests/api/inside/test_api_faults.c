@@ -1,5 +1,5 @@
 /* Formulas without a device, checks of formulas, and sequences with every allocation failing in turn: each gives what
- * was asked or OUT_OF_MEMORY, and nothing is lost (the sanitizers look). There is no compiler, so the reference serves.
+ * was asked or OUT_OF_MEMORY, and nothing is lost. There is no compiler, so the reference serves.
  * tests/stats/test_report_faults.c does this for contexts, ops and reports. */
 #include "support/check.h"
 #include "support/fault.h"
@@ -43,10 +43,12 @@ static void at_all_points(bool (*body)(void))
     for (int is_once = 0; is_once < 2; is_once++) {
         bool happened = true, is_done = false;
         for (failing = 1; happened && failing < MOST_POINTS; failing++) {
+            const int64_t living = fault_living();
             fault_at(failing, is_once);
             is_done = body();
             happened = fault_happened();
             fault_after(0);
+            assert_int_equal(fault_living(), living);
         }
         assert_false(happened);
         assert_true(is_done && failing > 1);
