@@ -3,7 +3,8 @@
  * model's time), and one of the launches that some configs emit (parameters, definitions, expressions; not the kernels'
  * templates), on a host and on three assumed GPUs, at several sizes. MD_UPDATE_GOLDEN=1 writes the file anew: do so
  * where a change is meant. MD_SHOW_NUMBERS=FORMULA prints the numbers, so that two versions can be compared. A new
- * formula is a line of its own with "0/0/0" in front. */
+ * formula is a line of its own with "0/0/0" in front, and then "! " where it is split, so that products become
+ * chains. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
@@ -179,7 +180,9 @@ static numbers numbers_of(const char *formula)
     numbers n = {0};
     md_fx_formula *f = NULL;
     md_st_program *p = NULL;
-    assert_ok(md_fx_formula_create(&f, formula, NULL));
+    const bool is_split = !strncmp(formula, "! ", 2);
+    assert_ok(md_fx_formula_create(&f, formula + (is_split ? 2 : 0), NULL));
+    assert_ok(is_split ? md_st_split(f) : MD_OK);
     assert_ok(md_st_program_create(&p, f));
     for (int device = 0; device < DEVICES; device++)
         for (int s = 0; s < SHAPES; s++) {
