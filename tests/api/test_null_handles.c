@@ -1,5 +1,5 @@
-/* What test_nulls is for operations, for all other handles: formulas, combos, lists, sequences, packages, stores, bundles,
- * wisdom and tuning. A function that looks into what is not there ends the program. */
+/* What test_nulls is for operations, for all other handles: formulas, combos, lists, sequences, packages, stores,
+ * bundles, wisdom and tuning. A function that looks into what is not there ends the program. */
 #include "api/refused.h"
 
 #include <md/combo.h>
@@ -267,7 +267,7 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formulas), cmocka_unit_test(combos),   cmocka_unit_test(lists),
+        cmocka_unit_test(formulas),  cmocka_unit_test(combos),   cmocka_unit_test(lists),
         cmocka_unit_test(sequences), cmocka_unit_test(packages), cmocka_unit_test(stores_and_bundles),
         cmocka_unit_test(texts),
     };

@@ -129,10 +129,12 @@ static void with_every_allocation_failing(void **state)
         for (int is_once = 0; is_once < 2; is_once++) {
             int64_t n = 1;
             for (;; n++) {
+                const int64_t living = fault_living();
                 fault_at(n, is_once);
                 md_status status = scenarios[i]();
                 int happened = fault_happened();
                 fault_after(0);
+                assert_int_equal(fault_living(), living);
                 if (status != MD_OK)
                     assert_fails(status, MD_OUT_OF_MEMORY, "memory");
                 if (!happened) {

@@ -487,13 +487,20 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_real_kernels),    TEST(test_shared),
-        TEST(test_single_flight),   TEST(test_parallel),
-        TEST(test_hurry),           TEST(test_hasten),
-        TEST(test_failures),        TEST(test_no_compiler),
-        TEST(test_failing_launch),  TEST(test_destroy_early),
-        TEST(test_short_of_memory), TEST(test_source),
-        TEST(test_digest),          TEST(test_texts_without_a_variant),
+        TEST(test_real_kernels),
+        TEST(test_shared),
+        TEST(test_single_flight),
+        TEST(test_parallel),
+        TEST(test_hurry),
+        TEST(test_hasten),
+        TEST(test_failures),
+        TEST(test_no_compiler),
+        TEST(test_failing_launch),
+        TEST(test_destroy_early),
+        TEST(test_short_of_memory),
+        TEST(test_source),
+        TEST(test_digest),
+        TEST(test_texts_without_a_variant),
         TEST(test_dump),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,8 +37,12 @@ static void expect_same(const md_kn_source *source, const md_fa_target *target, 
 static void emit_failing(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                          int is_once)
 {
+    md_kn_source first = {0}; /* what is known of a stage stays */
+    assert_ok(md_fa_emit(&first, family, target, config));
+    md_kn_source_finish(&first);
     for (int64_t n = 1;; n += 1 + n / 128) {
         md_kn_source source = {0};
+        const int64_t living = fault_living();
         fault_at(n, is_once);
         md_status status = md_fa_emit(&source, family, target, config);
         int happened = fault_happened();
@@ -53,6 +57,7 @@ static void emit_failing(const md_fa_target *target, const md_fa_family *family,
         if (status != MD_OK && status != MD_OUT_OF_MEMORY)
             fail_msg("%s, allocation %d: %s", family->name, (int)n, md_last_error());
         md_kn_source_finish(&source);
+        assert_int_equal(fault_living(), living);
     }
 }
 

@@ -32,6 +32,7 @@ static void create_with_faults(size_t i, int is_once)
 {
     for (int64_t n = 1;; ++n) {
         md_fx_formula *f = NULL;
+        const int64_t living = fault_living();
         fault_at(n, is_once);
         const md_status status = md_fx_formula_create(&f, formulas[i], &(md_fx_options){.sizes = NULL});
         const int happened = fault_happened();
@@ -45,6 +46,7 @@ static void create_with_faults(size_t i, int is_once)
             assert_string_equal(md_last_error(), "out of memory");
         assert_true((f != NULL) == (status == MD_OK));
         md_fx_formula_destroy(&f);
+        assert_int_equal(fault_living(), living);
         assert_true(n < 100000);
         if (!happened) {
             assert_int_not_equal(status, MD_OUT_OF_MEMORY);
@@ -70,12 +72,14 @@ static void test_print(void **state)
     md_fx_formula *f = front_make(formulas[1], NULL);
     for (int64_t n = 1; n < 1000; ++n) {
         md_strbuf b = {0};
+        const int64_t living = fault_living();
         fault_after(n);
         md_fx_print(&b, f);
         const int happened = fault_happened();
         fault_after(0);
         assert_true(happened == b.failed);
         md_strbuf_finish(&b);
+        assert_int_equal(fault_living(), living);
         if (!happened)
             break;
     }

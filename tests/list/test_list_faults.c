@@ -33,6 +33,7 @@ static void test_read(void **state)
         for (; !done; failing++) {
             md_fx_list *list = NULL;
             assert_true(failing < MOST_POINTS);
+            const int64_t living = fault_living();
             fault_at(failing, is_once);
             const md_status s = md_fx_list_create(&list, FORMULA, NULL);
             done = !fault_happened();
@@ -40,6 +41,7 @@ static void test_read(void **state)
             assert_true(got(s, failing) == (list != NULL));
             assert_true(list || !done);
             md_fx_list_destroy(&list);
+            assert_int_equal(fault_living(), living);
         }
         assert_true(failing > 20);
     }

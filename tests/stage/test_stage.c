@@ -226,6 +226,7 @@ static void test_faults(void **state)
         int is_once = 0;
         for (int64_t n = 1;; n++) {
             md_st_program *p = NULL;
+            const int64_t living = fault_living();
             fault_at(n, is_once);
             md_status status = md_st_program_create(&p, f);
             bool happened = fault_happened();
@@ -238,6 +239,7 @@ static void test_faults(void **state)
                 assert_int_equal(status, MD_OUT_OF_MEMORY);
                 assert_null(p);
             }
+            assert_int_equal(fault_living(), living);
             if (!happened && is_once++)
                 break;
             if (!happened)
@@ -283,6 +285,7 @@ static void test_split_faults(void **state)
         "Y[b,n] = exp(sum[k](X[b,k] * W[n,k]) - max[l](sum[k](X[b,k] * W[l,k]))); S[] = var[i,j](Z[i,j])";
     bool happened = true;
     for (int64_t n = 1, is_once = 0; happened || !is_once; n++) {
+        const int64_t living = fault_living();
         md_fx_formula *f = NULL;
         if (!happened) {
             is_once = 1;
@@ -305,6 +308,7 @@ static void test_split_faults(void **state)
         md_strbuf_finish(&before);
         md_strbuf_finish(&after);
         md_fx_formula_destroy(&f);
+        assert_int_equal(fault_living(), living);
     }
 }
 
@@ -323,6 +327,7 @@ static void test_faults_of_lengths(void **state)
             for (int64_t n = 1; happened; n++) {
                 md_fx_formula *f = NULL;
                 md_st_program *p = NULL;
+                const int64_t living = fault_living();
                 assert_ok(md_fx_formula_create(&f, text, NULL));
                 fault_after(n);
                 const md_status status = splits ? md_st_split(f) : md_st_program_create(&p, f);
@@ -332,6 +337,7 @@ static void test_faults_of_lengths(void **state)
                 assert_int_equal(p != NULL, !splits && status == MD_OK);
                 md_st_program_destroy(&p);
                 md_fx_formula_destroy(&f);
+                assert_int_equal(fault_living(), living);
             }
         }
 }

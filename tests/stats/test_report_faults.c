@@ -200,6 +200,7 @@ static void everything(void **state)
     for (failing = 1; !is_over && failing < MOST_POINTS; failing++) {
         md_context *c = NULL;
         md_op *op = NULL;
+        const int64_t living = fault_living();
         happened = false;
         fault_after(failing);
         if (got(md_context_create(&c, &o), "md_context_create") &&
@@ -210,6 +211,7 @@ static void everything(void **state)
         assert_true((op != NULL) <= (c != NULL));
         md_op_destroy(&op);
         md_context_destroy(&c);
+        assert_int_equal(fault_living(), living);
         is_over = !happened;
     }
     assert_true(is_over && failing > 50);

@@ -339,6 +339,7 @@ static void allocations_that_fail(void **state)
     for (int is_once = 0; is_once < 2; is_once++) {
         bool again = true;
         for (int64_t n = 1; again; n++) {
+            const int64_t living = fault_living();
             assert_true(n < 1000);
             if (is_once)
                 fault_once(n);
@@ -354,6 +355,7 @@ static void allocations_that_fail(void **state)
             assert_int_equal(md_sr_count(store)->healed, 0);
             md_sr_discard(store, "note", "new");
             md_sr_close(&store);
+            assert_int_equal(fault_living(), living);
         }
     }
 }

@@ -101,6 +101,7 @@ static void searching(void **state)
     int64_t n = 1, n_done = 0;
     for (bool happened = true; happened && n < MOST_POINTS; n = next_point(n), n_done++) {
         world w;
+        const int64_t living = fault_living();
         scratch_shell("rm -rf '%s'", s->root);
         world_open(&w, s, "Y[i,j] = X[i,j] - max[k](X[i,k])");
         fault_after(n);
@@ -111,6 +112,7 @@ static void searching(void **state)
         assert_true(happened || atomic_load(&w.count.found) == 2);
         assert_int_equal(w.wisdom->count.unreadable, 0);
         world_close(&w);
+        assert_int_equal(fault_living(), living);
     }
     printf("%d points of failure\n", (int)n_done);
     assert_true(n > EACH && n < MOST_POINTS);
