@@ -274,6 +274,7 @@ static void expect_no_load(md_dev *dev, const void *binary, size_t n)
     md_kn_launch_source s = host_source("", "f");
     assert_fails(dev->ops->load(&kernel, dev, binary, n, &s), MD_DEVICE, "no whole shared object");
     assert_null(kernel);
+    md_strbuf_finish(&s.text);
 }
 
 /* What the loader would map of a file that was cut short ends the process: each segment must lie inside, and the table

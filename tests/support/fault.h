@@ -1,6 +1,7 @@
 /* Part of every test program that uses CMocka (tests/meson.build). Makes allocations fail on purpose: malloc, calloc,
  * realloc, aligned_alloc, strdup and strndup of what the program links statically are counted and, when asked, refused.
- * What writes beyond the end of an allocation ends the program when the memory is freed. */
+ * What writes beyond the end of an allocation ends the program when the memory is freed. A program that passed fails
+ * at its end if memory is left. */
 #ifndef MD_TESTS_SUPPORT_FAULT_H
 #define MD_TESTS_SUPPORT_FAULT_H
 #include <stddef.h>
@@ -23,6 +24,8 @@ void fault_in_arenas(int counts);
 int fault_happened(void);
 /** Allocations that were not freed yet, of what the program links statically; 0 under a sanitizer, which sees more. */
 int64_t fault_living(void);
+/** This program may end while memory is in use. */
+void fault_may_leave_memory(void);
 /** Bytes asked for since the last fault_after, without ends of strings. */
 size_t fault_bytes(void);
 #endif

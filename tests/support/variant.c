@@ -56,6 +56,12 @@ typedef struct compiled {
 static compiled kept[128];
 static unsigned n_kept;
 
+__attribute__((destructor)) static void drop_kept(void)
+{
+    for (int i = 0; i < MD_COUNT(kept); i++)
+        free(kept[i].binary);
+}
+
 static md_status compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *launch)
 {
     uint64_t key = md_hash64(md_strbuf_text(&launch->text), launch->text.size);
