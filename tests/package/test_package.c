@@ -284,6 +284,34 @@ static void test_seen_shape(void **state)
     }
 }
 
+/* A shape that is seen may have a size below 0 for other sizes than the example's: said before anybody allocates. */
+static void test_negative_sizes(void **state)
+{
+    (void)state;
+    static const char *const seen[] = {"\"seen_size\": \"6 - d0, 4\"",
+                                       "\"seen_size\": \"4, 2\", \"seen_stride\": \"2, 5 - d0\""};
+    static float x[8][4];
+    md_tensor out;
+    for (int i = 0; i < 2; i++) {
+        char text[8192], rest[4096];
+        md_package *p = NULL;
+        snprintf(text, sizeof text, PLAN, md_version(), "host", "");
+        char *size = strstr(text, "\"size\": \"d0, 2\"},");
+        assert_non_null(size);
+        snprintf(rest, sizeof rest, "%s", size + strlen("\"size\": \"d0, 2\"},"));
+        snprintf(size, sizeof text - (size_t)(size - text), "\"size\": \"d0, 2\", %s},%s", seen[i], rest);
+        assert_ok(md_package_write(other, text, &(md_package_weight){weights, sizeof weights}, 1,
+                                   &(md_context_options){.threads = 2, .cache_dir = ""}));
+        assert_ok(md_package_open(&p, other, &plain));
+        const md_tensor few = md_tensor_make(x, MD_F32, 2, (int64_t[]){4, 4}),
+                        many = md_tensor_make(x, MD_F32, 2, (int64_t[]){8, 4});
+        assert_ok(md_package_outputs(&out, p, &few));
+        assert_fails(md_package_outputs(&out, p, &many), MD_INVALID_ARGUMENT,
+                     i ? "'y' has a negative size along axis 1" : "'y' has a negative size along axis 0");
+        md_package_close(&p);
+    }
+}
+
 /* ---- Files */
 
 static size_t read_file(char **out)
@@ -350,9 +378,10 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),      cmocka_unit_test(test_threads),      cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_plans),      cmocka_unit_test(test_wrong_places), cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_seen_shape), cmocka_unit_test(test_damaged),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_calls),      cmocka_unit_test(test_threads),        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_plans),      cmocka_unit_test(test_wrong_places),   cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_seen_shape), cmocka_unit_test(test_negative_sizes), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
