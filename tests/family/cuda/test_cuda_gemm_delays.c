@@ -309,7 +309,7 @@ static bool is_compiled(int i)
 static void test_compiles(void **state)
 {
     (void)state;
-    int n_failed = 0, n = 0;
+    int n_failed = 0, n = 0, n_plain = 0; /* variants none of whose texts has hooks */
     md_dev_facts facts;
     now.seed = sample_seed = check_seed();
     now.n_texts = now.n_wrong = 0;
@@ -324,15 +324,18 @@ static void test_compiles(void **state)
         const md_fa_target target = {
             .program = program, .stage = list[i].stage, .facts = &facts, .allows_tf32 = takes_tf32(&list[i])};
         now.is_wrong = i == 0; /* both kinds of texts */
-        for (int v = 0; is_compiled(i) && v < MOST_VARIANTS && list[i].variant[v]; v++, n++)
+        for (int v = 0; is_compiled(i) && v < MOST_VARIANTS && list[i].variant[v]; v++, n++) {
+            const int before = now.n_texts;
             n_failed += compile_variant(&target, list[i].variant[v]);
+            n_plain += now.n_texts == before;
+        }
         md_st_program_destroy(&program);
         md_fx_formula_destroy(&formula);
     }
     now.is_wrong = false;
     print_message("%d variants compiled, %d texts with delays, %d with mistakes\n", n, now.n_texts, now.n_wrong);
     assert_int_equal(n_failed, 0);
-    assert_int_equal(now.n_texts, n);
+    assert_int_equal(n_plain, 0);
     assert_true(now.n_wrong == MOST_VARIANTS || !is_chosen(0));
 }
 
