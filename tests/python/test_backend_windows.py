@@ -106,6 +106,13 @@ class Windows(unittest.TestCase):
             planes(torch.randn(1, 8, 6, 6).bfloat16())
             self.assertIn("not of 16 bits, channels last", str(md.explain_graph()))
 
+    def test_where_guards_are(self):
+        """On Hopper alone: other GPUs have no kernel for them that is as fast as PyTorch's."""
+        for capability, want in (((9, 0), True), ((8, 0), False), ((10, 0), False), (AssertionError("no GPU"), False)):
+            with mock.patch("torch.cuda.get_device_capability", side_effect=[capability]):
+                self.assertEqual(windows._is_guarded(torch.device("cuda")), want)
+        self.assertFalse(windows._is_guarded(torch.device("cpu")))
+
     def test_few_filters(self):
         """A product of at most eight rows: by the family that packs windows. Another read each element of the image alone."""
         op = md.op("Y[n,o,y,x] = sum[c,r,s](X[n,c,y+r,x+s] * W[o,c,r,s])", static={"o": 8, "c": 16, "r": 3, "s": 3})

@@ -1,4 +1,4 @@
-"""The table, continued: what moves a window over a tensor: convolutions and pooling, on a CPU.
+"""The table, continued: what moves a window over a tensor: convolutions, and pooling on a CPU.
 
 A window is memory read by strides: along a result's axis it moves by the stride of the operation, along one of its own by
 the dilation. What reaches beyond an edge reads a padded copy."""
@@ -9,6 +9,8 @@ import itertools
 from functools import reduce
 from typing import Any, Sequence
 
+import torch
+
 from ..sizes import Unsupported, expression, first_size, product, same, tidy
 from . import tree as T
 from .places import padded
@@ -18,10 +20,19 @@ from .table import apply, entry, kind
 from .tree import Apply, Const, Gather, Iota, Leaf, Value
 
 _MOST_POINTS = 25  # of a pooling, which is written out
-# Devices whose convolutions read windows under guards, without padded copies. "cuda" is for who has measured it: PyTorch's
-# kernels are the default there.
-_GUARDED: tuple[str, ...] = ()
+_GUARDED: tuple[str, ...] = ()  # types of devices whose convolutions read windows under guards, as on Hopper; for tests
 _MOST_GUARDED = 64  # points of a filter
+
+
+def _is_guarded(device: torch.device) -> bool:
+    """True where convolutions read windows under guards, without padded copies: on Hopper, whose kernel is as fast as
+    PyTorch's."""
+    if device.type != "cuda":
+        return device.type in _GUARDED
+    try:
+        return torch.cuda.get_device_capability(device) == (9, 0)
+    except (AssertionError, RuntimeError):  # there is none
+        return False
 
 
 def _only_on_cpu(g: Any) -> None:
@@ -54,7 +65,7 @@ def _window(leaf: Leaf, steps: Sequence[Any], dilation: Sequence[Any]) -> tuple[
 @entry("convolution")
 def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
                  output_padding: Any, groups: int) -> Value:
-    is_guarded = g.device.type in _GUARDED
+    is_guarded = _is_guarded(g.device)
     if not is_guarded:
         _only_on_cpu(g)
     v, weight = g.value(x), operand_memory(g, w)
