@@ -167,6 +167,7 @@ static void test_axes_of_fields(void **state)
                              "gemm_rows rows Y columns X\n"
                              "gemm_mma rows Y columns X\n"
                              "gemm_window rows Y columns X\n"
+                             "gemm_widened rows Y columns X\n"
                              "gemm_quantised rows Y columns X depth R\n"
                              "gemm_grouped rows Y columns X\n"
                              "gemm_fma rows Y columns X depth R\n"
