@@ -37,7 +37,7 @@ static void open_world(pair_world *w)
     require(md_context_create(&w->context, &o), "md_context_create");
     for (int i = 0; i < PAIR_OPS; i++)
         require(md_op_create(&w->op[i], w->context, pair_formulas[i],
-                             &(md_op_options){.max_variants = 2, .select = pair_modes[i]}),
+                             &(md_op_options){.max_variants = 2, .select = pair_modes[i], .constant = i ? NULL : "B"}),
                 pair_formulas[i]);
     pair_thread t = {.world = w};
     pair_arguments(arg, tensor, &t, w->op[0], false);

@@ -147,6 +147,8 @@ static void op_work(pair_thread *t)
     note(t, md_op_work(&flops, &bytes, t->world->op[i], pair_sizes[i]));
 }
 
+ACTION(op_operand_changed, md_op_operand_changed(t->world->op[0], "B", NULL) == MD_OK)
+
 /* ---- Calls */
 
 static void call(pair_thread *t)
@@ -389,6 +391,7 @@ const pair_action pair_actions[] = {
     {"md_op_variant", op_variant},
     {"md_op_source", op_source},
     {"md_op_work", op_work},
+    {"md_op_operand_changed", op_operand_changed},
     {"md_call", call},
     {"md_reference", reference},
     {"md_resolve md_launch_time md_launch_time_all md_launch_destroy", launch_life},
