@@ -1020,7 +1020,7 @@ class Tune(Base):
         names = [str(self.folder / f"{k}.jsonl") for k in (1, 2, 3)]
         for k, name in enumerate(names):
             self.good("tune", *op, "--part", f"{k + 1}/3", "--wisdom", name, env={**self.env, "MD_CACHE_DIR": str(self.folder / f"s{k}")})
-        stores = [{"MD_CACHE_DIR": str(self.folder / name)} for name in ("a", "b")]
+        stores = [{**self.env, "MD_CACHE_DIR": str(self.folder / name)} for name in ("a", "b")]
         self.good("store", "merge", names[2], names[0], names[1], names[0], env=stores[0])
         done = mdctl("store", "merge", names[0], names[1], env=stores[1])
         self.assertEqual((done.returncode, done.stderr), (0, "mdctl: part 3/3 is not among these files\n"))
@@ -1154,7 +1154,7 @@ class Json(Base):
         """Whatever a command prints with --json is one object a line."""
         stats, board = self.folder / "stats.json", self.file("board.txt", "gelu f32 i=4, j=64\n")
         regret = self.file("regret.txt", "gelu f32 count=1 i=1..64 j=64\n")
-        env = {"MD_CACHE_DIR": str(self.folder / "store"), "MD_STATS": str(stats)}
+        env = {"MD_CACHE_DIR": str(self.folder / "store"), "MD_STATS": str(stats), "MD_THREADS": "2"}
         demo = self.good("demo", "--quick", "--json", *FEW, env=env)
         self.assertEqual([type(line) for line in self.json_lines(demo)], [dict])
         shapes = json.loads(stats.read_text())  # of several ops
