@@ -48,8 +48,8 @@ static void test_sizes(void **state)
         "Y[i,j] = sum[k](A[k,i] * B[e[i],j,k])", "Y[j,i] = sum[k](A[i,k] * B[e[i],k,j])"};
     static const char *const sizes[] = {"i=1, j=1, k=1",     "i=1, j=17, k=3",    "i=13, j=1, k=16",
                                         "i=13, j=33, k=257", "i=97, j=101, k=7",  "i=500, j=70, k=11",
-                                        "i=29, j=75, k=515", "i=9, j=5, k=16700", "i=0, j=4, k=3",
-                                        "i=4, j=0, k=3",     "i=4, j=5, k=0"};
+                                        "i=29, j=75, k=515", "i=9, j=5, k=16700", "i=30, j=40, k=9000",
+                                        "i=0, j=4, k=3",     "i=4, j=0, k=3",     "i=4, j=5, k=0"};
     static const int64_t groups[] = {1, 7, 300};
     (void)state;
     for (int o = 0; o < MD_COUNT(orders); o++)

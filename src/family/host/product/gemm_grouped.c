@@ -82,6 +82,16 @@ static int64_t run_scratch(const md_fa_target *target, const cut *c, const md_fa
     return config->value[FEW] == 0 ? 0 : sums + MOST_ROWS * ((chunk + lanes - 1) / lanes * lanes) + lanes;
 }
 
+/* The same with any number of rows: few of them are packed for the whole K, and may need more than many. */
+static int64_t packed_scratch(const cut *c)
+{
+    const int64_t most = MD_MIN(c->sized.rows, BLOCK), step = c->tiling.rows;
+    int64_t all = 0;
+    for (int64_t rows = step; rows < most + step; rows += step)
+        all = MD_MAX(all, md_scratch_of(c->tiling, (md_split){1, 1}, MD_MIN(rows, most), c->width, c->sized.depth).all);
+    return all;
+}
+
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
     const md_fa_product_spec *s = spec;
@@ -89,13 +99,11 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     out->launch[1].grain = 1;
     if (!cut_of(&c, target, s, shape->size))
         return;
-    const md_scratch packed =
-        md_scratch_of(c.tiling, (md_split){1, 1}, MD_MIN(c.sized.rows, BLOCK), c.width, c.sized.depth);
     const md_grouping at = md_grouping_of(c.sized.rows, md_fa_product_groups(target, shape), BLOCK);
     out->launch[0].blocks = 1;
     out->launch[1].blocks = at.most_units * c.regions;
     out->launch[1].scratch_bytes =
-        MD_MAX(packed.all, run_scratch(target, &c, &s->config)) * (c.sized.p.type == MD_F32 ? 4 : 8);
+        MD_MAX(packed_scratch(&c), run_scratch(target, &c, &s->config)) * (c.sized.p.type == MD_F32 ? 4 : 8);
     out->workspace_bytes = at.all * (int64_t)sizeof(int64_t);
 }
 
