@@ -10,7 +10,30 @@
 
 enum { MOST_COLUMNS = 150, MOST_DEPTH = 530, MOST_ROWS = 40, MOST = MOST_COLUMNS * MOST_DEPTH, N_THREADS = 4 };
 
-static const char plain[] = "Y[t,n] = sum[k](X[t,k] * W[n,k])", pin[] = "gemm_packed/rows12_depth256_block480";
+static const char plain[] = "Y[t,n] = sum[k](X[t,k] * W[n,k])";
+static char pin[64], unpacked[64]; /* variants whose tiles fit the vectors */
+
+/* Bytes of the vectors of kernels: MD_CPU, or what the processor has. */
+static int vector_bytes(void)
+{
+    const char *cpu = getenv("MD_CPU");
+    const bool is_told = cpu && cpu[0];
+#if defined(__x86_64__)
+    if (is_told ? !strcmp(cpu, "avx512") : __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return 64;
+    if (is_told ? !strcmp(cpu, "avx2") : __builtin_cpu_supports("avx2") != 0)
+        return 32;
+#endif
+    (void)is_told;
+    return 16;
+}
+
+static void choose_pins(void)
+{
+    const int bytes = vector_bytes(), rows = bytes == 64 ? 12 : bytes == 32 ? 6 : 4;
+    snprintf(pin, sizeof pin, "gemm_packed/rows%d_depth256_block480", rows);
+    snprintf(unpacked, sizeof unpacked, "gemm/rows%d_vecs2_depth256_block480", rows);
+}
 
 typedef struct data {
     float y[MOST_ROWS * MOST_COLUMNS], x[MOST_ROWS * MOST_DEPTH], w[MOST], v[MOST], s[MOST];
@@ -86,7 +109,7 @@ static void test_same_bits(void **unused)
     begin();
     data *d = make_data();
     static float wanted[MOST_ROWS * MOST_COLUMNS];
-    md_op *op = make_op(plain, "W", pin), *other = make_op(plain, NULL, "gemm/rows12_vecs2_depth256_block480");
+    md_op *op = make_op(plain, "W", pin), *other = make_op(plain, NULL, unpacked);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int64_t *s = sizes[i];
         assert_ok(call(other, d, d->w, s[0], s[1], s[2]));
@@ -121,7 +144,7 @@ static void test_formulas(void **unused)
         begin();
         data *d = make_data();
         md_op *op = make_op(formulas[f].formula, formulas[f].constant, pin),
-              *other = make_op(formulas[f].formula, NULL, "gemm/rows12_vecs2_depth256_block480");
+              *other = make_op(formulas[f].formula, NULL, unpacked);
         const bool is_across = f == 2;
         md_tensor y = md_tensor_make(d->y, MD_F32, 2, (int64_t[]){rows, columns}),
                   x = md_tensor_make(d->x, MD_F32, 2, (int64_t[]){rows, depth}),
@@ -188,7 +211,7 @@ static void test_bound(void **unused)
     o.packed_bytes = 64 * 64 * 4;
     assert_ok(md_context_create(&context, &o));
     data *d = make_data();
-    md_op *op = make_op(plain, "W", pin), *other = make_op(plain, NULL, "gemm/rows12_vecs2_depth256_block480");
+    md_op *op = make_op(plain, "W", pin), *other = make_op(plain, NULL, unpacked);
     assert_ok(call(op, d, d->w, 7, 64, 64));
     for (int i = 0; i < 3; i++) {
         assert_ok(call(other, d, d->v, 7, 64, 64));
@@ -291,6 +314,7 @@ static void test_refused(void **unused)
 
 int main(void)
 {
+    choose_pins();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_formulas),
                                        cmocka_unit_test(test_once),      cmocka_unit_test(test_bound),
                                        cmocka_unit_test(test_threads),   cmocka_unit_test(test_ways),
