@@ -93,7 +93,7 @@ class Constants(unittest.TestCase):
 
     def setUp(self):
         self.op = md.op("Y[t,n] = sum[k](X[t,k] * W[n,k])", constant="W", name="constants",
-                        pin="gemm_packed/rows12_depth256_block480")
+                        pin="gemm_packed/rows4_depth256_block480")
         self.w, self.x = random(64, 96), random(20, 96)
 
     def check(self, w=None):

@@ -44,7 +44,7 @@ class Constants(unittest.TestCase):
         return sum(o["counts"]["unpacked"] for o in md.stats(device)["ops"] if o["op"] == "captured_constants")
 
     def check(self, w, seen_before):
-        pin = "gemm_widened/rows64_columns16_depths1_split2_blocks1" if IS_CUDA else "gemm_packed/rows12_depth256_block480"
+        pin = "gemm_widened/rows64_columns16_depths1_split2_blocks1" if IS_CUDA else "gemm_packed/rows4_depth256_block480"
         dtype = torch.bfloat16 if IS_CUDA else torch.float32
         op = md.op("Y[t,n] = sum[k](X[t,k] * W[n,k])", constant="W", pin=pin, name="captured_constants")
         x, y = torch.zeros(9, 256, dtype=dtype, device=DEVICE), torch.zeros(9, 72, dtype=dtype, device=DEVICE)
