@@ -11,29 +11,8 @@
 enum { MOST_COLUMNS = 150, MOST_DEPTH = 530, MOST_ROWS = 40, MOST = MOST_COLUMNS * MOST_DEPTH, N_THREADS = 4 };
 
 static const char plain[] = "Y[t,n] = sum[k](X[t,k] * W[n,k])";
-static char pin[64], unpacked[64]; /* variants whose tiles fit the vectors */
-
-/* Bytes of the vectors of kernels: MD_CPU, or what the processor has. */
-static int vector_bytes(void)
-{
-    const char *cpu = getenv("MD_CPU");
-    const bool is_told = cpu && cpu[0];
-#if defined(__x86_64__)
-    if (is_told ? !strcmp(cpu, "avx512") : __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        return 64;
-    if (is_told ? !strcmp(cpu, "avx2") : __builtin_cpu_supports("avx2") != 0)
-        return 32;
-#endif
-    (void)is_told;
-    return 16;
-}
-
-static void choose_pins(void)
-{
-    const int bytes = vector_bytes(), rows = bytes == 64 ? 12 : bytes == 32 ? 6 : 4;
-    snprintf(pin, sizeof pin, "gemm_packed/rows%d_depth256_block480", rows);
-    snprintf(unpacked, sizeof unpacked, "gemm/rows%d_vecs2_depth256_block480", rows);
-}
+/* Tiles that fit vectors of any width. */
+static const char pin[] = "gemm_packed/rows4_depth256_block480", unpacked[] = "gemm/rows4_vecs2_depth256_block480";
 
 typedef struct data {
     float y[MOST_ROWS * MOST_COLUMNS], x[MOST_ROWS * MOST_DEPTH], w[MOST], v[MOST], s[MOST];
@@ -314,7 +293,6 @@ static void test_refused(void **unused)
 
 int main(void)
 {
-    choose_pins();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_formulas),
                                        cmocka_unit_test(test_once),      cmocka_unit_test(test_bound),
                                        cmocka_unit_test(test_threads),   cmocka_unit_test(test_ways),
