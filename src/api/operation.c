@@ -268,7 +268,7 @@ md_status md_op_operand_changed(md_op *op, const char *name, const void *data)
                        name);
     md_ds_packed_change(op->ds, tensors, data);
     if (op->ds->merged) /* its tensors have the same numbers */
-        md_ds_packed_change(md_ds_merged_of(op->ds), md_ds_merged_of(op->ds)->policy.constants, data);
+        md_ds_packed_change(md_ds_merged_of(op->ds), tensors, data);
     return MD_OK;
 }
 

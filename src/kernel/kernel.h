@@ -38,7 +38,7 @@ typedef enum md_kn_param_kind {
     /* word b of tensor map a of the launch; 16 in a row, at the head of the list; named map<a>. Filled by the device */
     MD_KN_MAP,
     MD_KN_PAD, /* nothing; named pad<a> */
-    MD_KN_PACKED = MD_KN_PAD + 1 /* pointer to the packed operands; named packed */
+    MD_KN_PACKED /* pointer to the packed operands; named packed */
 } md_kn_param_kind;
 
 typedef struct md_kn_param {

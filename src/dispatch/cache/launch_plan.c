@@ -117,13 +117,20 @@ int32_t md_ds_launch_plan_make(md_ds_word out[MD_DS_LAUNCH_PLAN_WORDS], md_ds_op
 
 /* ---- Running */
 
+/* Notes in the head where the operands of this call are packed; false: they are not, yet. */
+__attribute__((cold, noinline)) static bool find_packed(const md_ds_op *op, md_ds_launch_args *launch_args)
+{
+    md_ds_launch_head *head = md_ds_launch_head_of(op, launch_args->launch_plan);
+    if (head->packing)
+        head->packed = md_ds_packed_find(op, head->packing, launch_args->data);
+    return !head->packing || head->packed;
+}
+
 /* Compares outputs with all other tensors, by byte ranges and exact equality. */
 __attribute__((hot)) bool md_ds_launch_plan_fits(const md_ds_op *op, md_ds_launch_args *launch_args)
 {
     const md_ds_arg_layout *layout = &op->layout;
-    md_ds_launch_head *head = md_ds_launch_head_of(op, launch_args->launch_plan);
-    if (__builtin_expect(head->packing != NULL, 0) &&
-        !(head->packed = md_ds_packed_find(op, head->packing, launch_args->data)))
+    if (__builtin_expect(op->packed != NULL, 0) && !find_packed(op, launch_args))
         return false;
     const md_ds_word *data = launch_args->data, *span = launch_args->launch_plan + layout->n_key,
                      *alias = span + layout->n_tensors;
