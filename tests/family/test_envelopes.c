@@ -7,21 +7,24 @@
 static void high_tiles_are_refused(void **state)
 {
     static const int64_t rows[] = {4, 6, 8, 12};
-    static const char *const formulas[] = {"Y[i,j] = sum[k](A[i,k] * B[k,j])",
-                                           "Y[i,j] = sum[k](A:f64[i,k] * B:f64[j,k])"};
+    static const struct {
+        const char *family, *formula;
+    } cases[] = {{"gemm", "Y[i,j] = sum[k](A[i,k] * B[k,j])"},
+                 {"gemm", "Y[i,j] = sum[k](A:f64[i,k] * B:f64[j,k])"},
+                 {"gemm_grouped", "Y[i,j] = sum[k](A[i,k] * B[e:i64[i],k,j])"}};
     const md_kn_shape shape = {.size = {40, 40, 40}};
     (void)state;
-    for (int c = 0; c < MD_COUNT(formulas) * 3 * MD_COUNT(rows); c++) {
+    for (int c = 0; c < MD_COUNT(cases) * 3 * MD_COUNT(rows); c++) {
         fixture f;
         char name[64];
         const md_fa_family *family = NULL;
         md_fa_config config;
         md_kn_envelope envelope;
         const int64_t height = rows[c % MD_COUNT(rows)];
-        open_fixture(&f, formulas[c / MD_COUNT(rows) / 3], MD_F32);
+        open_fixture(&f, cases[c / MD_COUNT(rows) / 3].formula, MD_F32);
         f.facts = (md_dev_facts){.kind = MD_DEV_HOST, .threads = 2};
         f.facts.vector_bytes = 16 << c / MD_COUNT(rows) % 3;
-        snprintf(name, sizeof name, "gemm/rows%d", (int)height);
+        snprintf(name, sizeof name, "%s/rows%d", cases[c / MD_COUNT(rows) / 3].family, (int)height);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_HOST, name));
         md_fa_envelope_of(&envelope, family, &f.target, &config);
         const char *const miss = md_kn_envelope_miss(&envelope, &shape);

@@ -98,12 +98,16 @@ static const char *height_miss(const md_kn_envelope *envelope, const md_kn_shape
     return "tiles have more rows than a vector has lanes, which packing cannot fill";
 }
 
-/* Holds at no shape where a block of A is higher than the vectors that it is packed by; else at all. */
+void md_fa_host_tile_limit(md_kn_envelope *out, const md_tiling *t)
+{
+    if (t->rows > t->lanes)
+        out->rule_miss = height_miss;
+}
+
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
     const md_tiling t = tiling_of(target, spec);
-    if (t.rows > t.lanes)
-        out->rule_miss = height_miss;
+    md_fa_host_tile_limit(out, &t);
 }
 
 /* ---- Regions of the result */

@@ -50,8 +50,11 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
-    (void)spec;
+    const md_fa_product_spec *s = spec;
+    const md_fa_host_tile tile = tile_of(&s->config);
+    const md_tiling t = md_fa_host_tiling(target, &s->p, &tile);
     md_fa_product_group_envelope(out, target);
+    md_fa_host_tile_limit(out, &t);
 }
 
 /* ---- How the work is divided */

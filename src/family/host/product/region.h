@@ -28,6 +28,8 @@ bool md_fa_host_gemm_is_legal(const md_fa_target *target, const md_fa_host_gemm_
 md_tiling md_fa_host_tiling(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile);
 /** True if the tile's sums fit into registers, and packing can fill it. */
 bool md_fa_host_tile_is_legal(const md_fa_target *target, const md_cg_product *product, const md_fa_host_tile *tile);
+/** Sets an envelope that holds at no shape where tiles are higher than the vectors that A is packed by. */
+void md_fa_host_tile_limit(md_kn_envelope *out, const md_tiling *tiling);
 /** Prints MD_ROWS, MD_VECS, MD_DEPTH, MD_GROUP and MD_NEAR. */
 void md_fa_host_tile_print(md_strbuf *defines, const md_fa_target *target, const md_cg_product *product,
                            const md_fa_host_tile *tile);
