@@ -1,35 +1,12 @@
 /* Matrix products against the reference evaluator: every layout, type, size class, epilogue and vector width. */
-#include "family/host_device.h"
+#include "family/check_variant.h"
 #include "support/check.h"
-#include "support/variant.h"
 
 #include "base/task/pool.h"
 #include "base/status.h"
 #include "device/open.h"
 
 static char text[1024];
-
-/* Tiles that registers of this width can hold; families' defaults are those for 64 bytes. */
-static const char *tile_of(int32_t vector_bytes)
-{
-    return vector_bytes == 64 ? "rows12_vecs2" : vector_bytes == 32 ? "rows6_vecs2" : "rows4_vecs2";
-}
-
-/* "gemm" and "gemm/..." get such a tile. */
-static void check(const variant_case *c, const char *variant)
-{
-    bool skipped = false;
-    char with_tile[64];
-    if (!strcmp(variant, "gemm") || !strncmp(variant, "gemm/", 5)) {
-        snprintf(with_tile, sizeof with_tile, "gemm/%s%s%s", tile_of(dev->facts.vector_bytes), variant[4] ? "_" : "",
-                 variant[4] ? variant + 5 : "");
-        variant = with_tile;
-    }
-    if (!variant_check(text, sizeof text, &skipped, dev, c, variant))
-        fail_msg("%s", text);
-    if (skipped)
-        fail_msg("%s was skipped for %s (%s)", variant, c->formula, c->dims);
-}
 
 /* As many sizes as there are ways to go wrong at an edge: one, primes, exact multiples of tiles, one beyond; blocks of
  * K and regions beyond one. */
@@ -49,8 +26,9 @@ static void test_orders_and_sizes(void **state)
     (void)state;
     for (int o = 0; o < MD_COUNT(orders); o++)
         for (int s = 0; s < MD_COUNT(sizes); s++)
-            check(&(variant_case){.formula = orders[o], .dims = sizes[s], .scale = 1, .tolerance = 1e-5, .seed = 7},
-                  "gemm/block120");
+            check_gemm(
+                &(variant_case){.formula = orders[o], .dims = sizes[s], .scale = 1, .tolerance = 1e-5, .seed = 7},
+                "gemm/block120");
 }
 
 static void test_few_rows(void **state)
@@ -58,18 +36,21 @@ static void test_few_rows(void **state)
     (void)state;
     for (int o = 0; o < MD_COUNT(orders); o++)
         for (int s = 0; s < MD_COUNT(few_sizes); s++)
-            check(&(variant_case){.formula = orders[o], .dims = few_sizes[s], .scale = 1, .tolerance = 1e-4, .seed = 8},
-                  "gemv/columns64");
+            check_gemm(
+                &(variant_case){.formula = orders[o], .dims = few_sizes[s], .scale = 1, .tolerance = 1e-4, .seed = 8},
+                "gemv/columns64");
 }
 
 /* The few are the columns of the result. */
 static void test_few_columns(void **state)
 {
     (void)state;
-    check(&(variant_case){.formula = "Y[i,j] = sum[k](A[i,k] * B[k,j])", .dims = "i=70, j=3, k=50", .tolerance = 2e-5},
-          "gemv/swap_ab1");
-    check(&(variant_case){.formula = "Y[i,j] = sum[k](A[k,i] * B[j,k])", .dims = "i=70, j=8, k=50", .tolerance = 2e-5},
-          "gemv/swap_ab1");
+    check_gemm(
+        &(variant_case){.formula = "Y[i,j] = sum[k](A[i,k] * B[k,j])", .dims = "i=70, j=3, k=50", .tolerance = 2e-5},
+        "gemv/swap_ab1");
+    check_gemm(
+        &(variant_case){.formula = "Y[i,j] = sum[k](A[k,i] * B[j,k])", .dims = "i=70, j=8, k=50", .tolerance = 2e-5},
+        "gemv/swap_ab1");
 }
 
 static void test_strides(void **state)
@@ -80,10 +61,10 @@ static void test_strides(void **state)
         for (int l = 0; l < MD_COUNT(layouts); l++) {
             variant_case c = {
                 .formula = orders[o], .dims = "i=30, j=70, k=40", .scale = 1, .tolerance = 1e-5, .layout = layouts[l]};
-            check(&c, "gemm");
+            check_gemm(&c, "gemm");
             c.dims = "i=5, j=70, k=300";
             if (layouts[l] == VARIANT_PADDED)
-                check(&c, "gemv");
+                check_gemm(&c, "gemv");
         }
 }
 
@@ -108,112 +89,10 @@ static void test_types(void **state)
     for (int i = 0; i < MD_COUNT(cases); i++) {
         variant_case c = {
             .formula = cases[i].formula, .dims = "i=45, j=77, k=290", .scale = 1, .tolerance = cases[i].tolerance};
-        check(&c, "gemm");
+        check_gemm(&c, "gemm");
         c.dims = "i=7, j=77, k=290";
-        check(&c, "gemv");
+        check_gemm(&c, "gemv");
     }
-}
-
-/* Two steps of K in a lane: every layout, odd and even depths, sums of several spans, ends of what bytes hold. */
-static void test_pairs(void **state)
-{
-    static const struct {
-        const char *formula;
-        int32_t low, high;
-    } cases[] = {
-        {"Y:i32[i,j] = sum[k](A:i8[i,k] * B:i8[j,k])", -128, -126},
-        {"Y:i32[i,j] = sum[k](A:u8[k,i] * B:i8[k,j])", 1, 127},
-        {"Y[i,j] = sum[k](A:i4[i,k] * B:u8[j,k])", 0, 7},
-        {"Y[i,j] = f32(sum[k](A:u4[i,k] * B:u4[k,j])) * a[i]", 0, 15},
-        {"Y:f32[i,j] = sum[k](f32(A:i8[k,i]) * f32(B:i4[j,k]))", -8, 7},
-        {"Y:i32[i,j] = sum[k](A:u8[i,k] * B:u8[j,k]) + sum[k](A:u8[i,k] * C:i8[j,k])", 120, 127},
-    };
-    static const char *const shapes[][2] = {{"gemm", "i=37, j=77, k=291"}, {"gemm", "i=3, j=5, k=32769"},
-                                            {"gemm", "i=13, j=1, k=1"},    {"gemv", "i=7, j=77, k=290"},
-                                            {"gemv", "i=1, j=33, k=65"},   {"gemv", "i=2, j=3, k=70001"}};
-    (void)state;
-    for (int i = 0; i < MD_COUNT(cases); i++)
-        for (int s = 0; s < MD_COUNT(shapes); s++) {
-            if (strcmp(shapes[s][0], "gemv") == 0 && strstr(cases[i].formula, "[k,j]"))
-                continue; /* gemm's, with any number of rows */
-            check(&(variant_case){.formula = cases[i].formula,
-                                  .dims = shapes[s][1],
-                                  .low = cases[i].low,
-                                  .high = cases[i].high,
-                                  .tolerance = strstr(cases[i].formula, "f32") ? 1e-6 : 0},
-                  shapes[s][0]);
-        }
-}
-
-/* The same of bf16, where the processor multiplies pairs: layouts, odd depths, spans, two products, special values. */
-static void test_bf16_pairs(void **state)
-{
-    static const char *const formulas[] = {
-        "Y:f32[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k])", "Y:f32[i,j] = sum[k](A:bf16[k,i] * B:bf16[k,j])",
-        "Y:f32[b,i,j] = sum[k](A:bf16[b,i,k] * B:bf16[b,k,j])",
-        "Y:f32[i,j] = sum[k,h](A:bf16[h,i,k] * B:bf16[j,h,k]) + R:f32[i,j]",
-        "Y:f32[i,j] = silu(sum[k](A:bf16[i,k] * B:bf16[j,k])) + sum[k](A:bf16[i,k] * C:bf16[j,k])"};
-    static const char *const shapes[] = {"b=3, h=3, i=37, j=77, k=291", "b=1, h=1, i=13, j=1, k=1",
-                                         "b=2, h=2, i=12, j=64, k=256", "b=1, h=1, i=3, j=5, k=32769",
-                                         "b=2, h=5, i=25, j=33, k=1030"};
-    static const variant_layout layouts[] = {VARIANT_PACKED, VARIANT_PADDED, VARIANT_SPREAD, VARIANT_TURNED};
-    (void)state;
-    for (int i = 0; i < MD_COUNT(formulas); i++)
-        for (int s = 0; s < MD_COUNT(shapes); s++)
-            for (int l = 0; l < MD_COUNT(layouts); l++)
-                check(&(variant_case){.formula = formulas[i],
-                                      .dims = shapes[s],
-                                      .scale = 1,
-                                      .tolerance = 2e-5,
-                                      .has_specials = (s + l) % 3 == 2,
-                                      .layout = layouts[l]},
-                      "gemm");
-}
-
-/* Both operands must be bf16, and the processor must have the instruction. */
-static void test_what_is_paired(void **state)
-{
-    static const struct {
-        const char *formula;
-        bool is_paired;
-    } cases[] = {{"Y[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k])", true},
-                 {"Y:bf16[i,j] = gelu(sum[k](A:bf16[i,k] * B:bf16[k,j]))", true},
-                 {"Y[i,j] = sum[k](A:bf16[i,k] * B:f32[j,k])", false},
-                 {"Y[i,j] = sum[k](A:f16[i,k] * B:bf16[j,k])", false},
-                 {"Y[i,j] = sum[k](A:bf16[i,k] * relu(B:bf16[j,k]))", false}};
-    (void)state;
-    for (int i = 0; i < MD_COUNT(cases); i++) {
-        md_strbuf out = {0};
-        assert_ok(
-            variant_text(&out, dev, &(variant_case){.formula = cases[i].formula, .dims = "i=3, j=4, k=5"}, "gemm"));
-        const bool has_pairs = strstr(md_strbuf_text(&out), "#define MD_PAIRED 1") != NULL;
-        assert_int_equal(has_pairs, cases[i].is_paired && strstr(dev->facts.flags, "-mavx512bf16") &&
-                                        dev->facts.vector_bytes == 64);
-        md_strbuf_finish(&out);
-    }
-}
-
-/* Weights of four bits by tables, where rows begin at whole bytes: groups of 128, of 32, none; tails; two products. */
-static void test_halves(void **state)
-{
-    static const char *const cases[] = {
-        "Y[i,j] = sum[k](A[i,k] * f32(W:i4[j,k]) * s[j,k//128])",
-        "Y[i,j] = sum[k](A[i,k] * (f32(W:u4[j,k]) - z[j,k//256]) * s[j,k//128])",
-        "Y[i,j] = sum[k](A[i,k] * (f32(W:i4[j,k]) - z[j,k//32]) * s[j,k//32])",
-        "Y[i,j] = sum[k](A[i,k] * f32(W:i4[j,k]))",
-        "Y[b,i,j] = sum[k](A[b,i,k] * f32(W:u4[b,j,k]) * s[b,j])",
-        "Y[i,j] = silu(sum[k](A[i,k] * f32(W:i4[j,k]) * s[j])) + sum[k](A[i,k] * f32(V:i4[j,k]) * t[j,k//128])",
-    };
-    static const char *const shapes[] = {"b=2, i=8, j=133, k=1096", "b=3, i=1, j=2, k=387", "b=1, i=5, j=1, k=128",
-                                         "b=1, i=2, j=3, k=5001"};
-    (void)state;
-    for (int i = 0; i < MD_COUNT(cases); i++)
-        for (int s = 0; s < MD_COUNT(shapes); s++)
-            check(&(variant_case){.formula = cases[i],
-                                  .dims = strstr(cases[i], "b") ? shapes[s] : strstr(shapes[s], "i="),
-                                  .scale = 1,
-                                  .tolerance = 1e-4},
-                  "gemv");
 }
 
 static void test_epilogues(void **state)
@@ -237,10 +116,10 @@ static void test_epilogues(void **state)
                               .scale = 1,
                               .tolerance = i + 1 == MD_COUNT(cases) ? 0.01 : 2e-5,
                               .layout = (variant_layout)l};
-            check(&c, "gemm");
+            check_gemm(&c, "gemm");
             c.dims = "i=6, j=70, k=40";
             if (l == VARIANT_PACKED && i != 5)
-                check(&c, "gemv");
+                check_gemm(&c, "gemv");
         }
 }
 
@@ -260,19 +139,20 @@ static void test_groups_and_batches(void **state)
     (void)state;
     for (int i = 0; i < MD_COUNT(cases); i++)
         for (int l = 0; l < MD_COUNT(layouts); l++)
-            check(&(variant_case){.formula = cases[i].formula,
-                                  .dims = cases[i].dims,
-                                  .scale = 1,
-                                  .tolerance = 1e-5,
-                                  .layout = layouts[l]},
-                  "gemm");
-    check(&(variant_case){.formula = cases[0].formula, .dims = "b=5, i=3, j=33, k=20", .scale = 1, .tolerance = 1e-5},
-          "gemv");
-    check(
+            check_gemm(&(variant_case){.formula = cases[i].formula,
+                                       .dims = cases[i].dims,
+                                       .scale = 1,
+                                       .tolerance = 1e-5,
+                                       .layout = layouts[l]},
+                       "gemm");
+    check_gemm(
+        &(variant_case){.formula = cases[0].formula, .dims = "b=5, i=3, j=33, k=20", .scale = 1, .tolerance = 1e-5},
+        "gemv");
+    check_gemm(
         &(variant_case){
             .formula = cases[1].formula, .dims = "b=2, h=3, i=1, j=19, d=16", .scale = 1, .tolerance = 1e-5},
         "gemv");
-    check(
+    check_gemm(
         &(variant_case){
             .formula = cases[4].formula, .dims = "b=2, s=4, h=3, d=10, k=33", .scale = 1, .tolerance = 1e-5},
         "gemv");
@@ -300,12 +180,12 @@ static void test_shares(void **state)
                               .scale = 1,
                               .tolerance = 1e-5,
                               .layout = layouts[l]};
-            check(&c, "gemm");
+            check_gemm(&c, "gemm");
             c.dims = cases[i].one_row;
             if (layouts[l] != VARIANT_TURNED)
-                check(&c, "gemv");
+                check_gemm(&c, "gemv");
             if (dev->facts.has_blas && layouts[l] == VARIANT_PACKED)
-                check(&c, "gemm_lib");
+                check_gemm(&c, "gemm_lib");
         }
 }
 
@@ -329,9 +209,9 @@ static void test_expressions(void **state)
                               .low = 0,
                               .high = 9,
                               .layout = (variant_layout)l};
-            check(&c, "gemm");
+            check_gemm(&c, "gemm");
         }
-    check(
+    check_gemm(
         &(variant_case){
             .formula = "Y[i,j] = sum[k](A[i,k] * A[j,k])", .dims = "i=37, k=40", .scale = 1, .tolerance = 1e-5},
         "gemm");
@@ -358,22 +238,22 @@ static void test_library(void **state)
     for (int i = 0; i < MD_COUNT(cases); i++)
         for (int l = VARIANT_PACKED; l <= VARIANT_PADDED; l++)
             for (int s = 0; s < MD_COUNT(sizes_of_it); s++)
-                check(&(variant_case){.formula = cases[i],
-                                      .dims = sizes_of_it[s],
-                                      .scale = 1,
-                                      .tolerance = i == 7 ? 0.01 : 2e-5,
-                                      .layout = (variant_layout)l},
-                      "gemm_lib");
-    check(&(variant_case){.formula = "Y[b,h,i,j] = sum[d](Q[b,i,h,d] * K[b,j,h,d])",
-                          .dims = "b=2, h=3, i=17, j=19, d=16",
-                          .scale = 1,
-                          .tolerance = 2e-5},
-          "gemm_lib");
-    check(&(variant_case){.formula = "Y[b,s,o] = relu(sum[h,d](X[b,s,h,d] * W[o,h,d]))",
-                          .dims = "b=2, s=5, o=24, h=3, d=10",
-                          .scale = 1,
-                          .tolerance = 2e-5},
-          "gemm_lib");
+                check_gemm(&(variant_case){.formula = cases[i],
+                                           .dims = sizes_of_it[s],
+                                           .scale = 1,
+                                           .tolerance = i == 7 ? 0.01 : 2e-5,
+                                           .layout = (variant_layout)l},
+                           "gemm_lib");
+    check_gemm(&(variant_case){.formula = "Y[b,h,i,j] = sum[d](Q[b,i,h,d] * K[b,j,h,d])",
+                               .dims = "b=2, h=3, i=17, j=19, d=16",
+                               .scale = 1,
+                               .tolerance = 2e-5},
+               "gemm_lib");
+    check_gemm(&(variant_case){.formula = "Y[b,s,o] = relu(sum[h,d](X[b,s,h,d] * W[o,h,d]))",
+                               .dims = "b=2, s=5, o=24, h=3, d=10",
+                               .scale = 1,
+                               .tolerance = 2e-5},
+               "gemm_lib");
 }
 
 /* Every tile that some processor uses, on narrower vectors too. */
@@ -396,14 +276,14 @@ static void test_tiles_and_widths(void **state)
                     char name[64];
                     bool skipped = false;
                     snprintf(name, sizeof name, "gemm/rows%d_vecs%d", rows, vecs);
-                    const bool is_used = !strcmp(name + 5, tile_of(widths[w]));
+                    const bool is_used = !strcmp(name + 5, host_tile());
                     if (i > 0 ? vecs != 2 || rows % 6 != 0 : w > 0 && (rows / 2 + vecs + w) % 2 && !is_used)
                         continue; /* the other cases need not see every tile, nor narrow vectors those between */
                     if (!variant_check(text, sizeof text, &skipped, dev, &c, name))
                         fail_msg("%s", text);
                 }
             c.dims = "i=6, j=67, k=35";
-            check(&c, "gemv");
+            check_gemm(&c, "gemv");
         }
     }
     dev->facts.vector_bytes = own;
@@ -417,10 +297,6 @@ int main(void)
         cmocka_unit_test(test_few_columns),
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_types),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_bf16_pairs),
-        cmocka_unit_test(test_what_is_paired),
-        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_groups_and_batches),
         cmocka_unit_test(test_shares),

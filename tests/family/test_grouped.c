@@ -1,8 +1,7 @@
 /* Grouped products, whose rows look up which matrix they are multiplied by, and products whose rows lie apart, against
  * the reference evaluator: layouts, types, sizes of groups, look-ups out of range. */
-#include "family/host_device.h"
+#include "family/check_variant.h"
 #include "support/check.h"
-#include "support/variant.h"
 
 #include "base/task/pool.h"
 #include "base/status.h"
@@ -19,24 +18,10 @@ static void check_as(const variant_case *c, const char *family, int least)
         fail_msg("%s: %d variants of %s, not %d", c->formula, n, family, least);
 }
 
-static void check(const variant_case *c, const char *variant)
-{
-    bool skipped = false;
-    if (!variant_check(text, sizeof text, &skipped, dev, c, variant))
-        fail_msg("%s", text);
-    if (skipped)
-        fail_msg("%s was skipped for %s (%s)", variant, c->formula, c->dims);
-}
-
 static const char *tile(const char *rest)
 {
     static char name[64];
-    const int32_t bytes = dev->facts.vector_bytes;
-    snprintf(name, sizeof name, "gemm_grouped/%s%s",
-             bytes == 64   ? "rows12_vecs2"
-             : bytes == 32 ? "rows6_vecs2"
-                           : "rows4_vecs2",
-             rest);
+    snprintf(name, sizeof name, "gemm_grouped/%s%s", host_tile(), rest);
     return name;
 }
 
@@ -62,7 +47,7 @@ static void test_sizes(void **state)
                                   .scale = 1,
                                   .tolerance = 1e-4,
                                   .seed = 3};
-                check(&c, tile(g == 1 ? "_few0" : "_few8"));
+                check_variant(&c, tile(g == 1 ? "_few0" : "_few8"));
             }
 }
 
@@ -114,7 +99,8 @@ static void test_kinds(void **state)
                               .layout = layouts[l],
                               .seed = (uint64_t)i};
             if (!strstr(c.formula, "i4") || layouts[l] == VARIANT_PACKED)
-                check(&c, is_swiglu && dev->facts.vector_bytes == 16 ? tile("") : tile(l % 2 ? "_few8" : "_few0"));
+                check_variant(&c,
+                              is_swiglu && dev->facts.vector_bytes == 16 ? tile("") : tile(l % 2 ? "_few8" : "_few0"));
         }
 }
 
@@ -124,14 +110,14 @@ static void test_out_of_range(void **state)
     (void)state;
     for (int bounds = MD_BOUNDS_CLAMP; bounds <= MD_BOUNDS_ZERO; bounds++)
         for (int few = 0; few < 2; few++)
-            check(&(variant_case){.formula = "Y[i,j] = sum[k](A[i,k] * B[e[i],j,k]) + 1",
-                                  .dims = "i=60, j=40, k=30",
-                                  .low = -3,
-                                  .high = 4,
-                                  .bounds = (md_bounds)bounds,
-                                  .scale = 1,
-                                  .tolerance = 1e-4},
-                  tile(few ? "_few8" : "_few0"));
+            check_variant(&(variant_case){.formula = "Y[i,j] = sum[k](A[i,k] * B[e[i],j,k]) + 1",
+                                          .dims = "i=60, j=40, k=30",
+                                          .low = -3,
+                                          .high = 4,
+                                          .bounds = (md_bounds)bounds,
+                                          .scale = 1,
+                                          .tolerance = 1e-4},
+                          tile(few ? "_few8" : "_few0"));
 }
 
 /* Tensors with different numbers of groups: a row may be in one and not in the other. */
@@ -150,7 +136,7 @@ static void test_lengths(void **state)
         fail_msg("%s", text);
     assert_true(skipped);
     c.sizes = "B.0=4, s.0=3"; /* the least lengths: both are 4 */
-    check(&c, tile(""));
+    check_variant(&c, tile(""));
 }
 
 /* Rows of plain products that lie apart. */
@@ -172,7 +158,7 @@ static void test_rows_apart(void **state)
                                   .scale = 1,
                                   .tolerance = 1e-4,
                                   .layout = (variant_layout)l};
-                check(&c, dev->facts.vector_bytes == 64 ? "gemm/rows12_vecs2" : "gemm/rows4_vecs2");
+                check_variant(&c, dev->facts.vector_bytes == 64 ? "gemm/rows12_vecs2" : "gemm/rows4_vecs2");
             }
 }
 
@@ -190,9 +176,9 @@ static void test_groups_of_weights(void **state)
     for (int i = 0; i < MD_COUNT(formulas); i++)
         for (int d = 0; d < MD_COUNT(dims); d++) {
             variant_case c = {.formula = formulas[i], .dims = dims[d], .scale = 1, .tolerance = 2e-3, .seed = 5};
-            check(&c, dev->facts.vector_bytes == 64 ? "gemm/rows12_vecs2" : "gemm/rows4_vecs2");
+            check_variant(&c, dev->facts.vector_bytes == 64 ? "gemm/rows12_vecs2" : "gemm/rows4_vecs2");
             if (d < 2)
-                check(&c, "gemv");
+                check_variant(&c, "gemv");
         }
 }
 

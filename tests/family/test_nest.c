@@ -1,18 +1,6 @@
 /* Reductions over several indices at once, a vector of results at a time, against the reference evaluator. */
-#include "family/host_device.h"
+#include "family/check_variant.h"
 #include "support/check.h"
-#include "support/variant.h"
-
-static char text[1024];
-
-static void check(const variant_case *c, const char *variant)
-{
-    bool skipped = false;
-    if (!variant_check(text, sizeof text, &skipped, dev, c, variant))
-        fail_msg("%s", text);
-    if (skipped)
-        fail_msg("%s was skipped for %s (%s)", variant, c->formula, c->dims);
-}
 
 #define INSIDE(at, size) at " >= 1 and " at " <= size(" size ")"
 static const char planes[] = "Y[b,c,i,j] = sum[r,s](where(" INSIDE("i + r", "X.2") " and " INSIDE(
@@ -64,12 +52,12 @@ static void test_layouts(void **state)
     (void)state;
     for (int i = 0; i < MD_COUNT(cases); i++)
         for (int l = VARIANT_PACKED; l <= VARIANT_TURNED; l++)
-            check(&(variant_case){.formula = cases[i].formula,
-                                  .dims = cases[i].dims,
-                                  .tolerance = 2e-5,
-                                  .layout = (variant_layout)l,
-                                  .seed = seed},
-                  l == VARIANT_PACKED || l == VARIANT_PADDED ? "nest_lanes/strided0" : "nest_lanes/strided1");
+            check_variant(&(variant_case){.formula = cases[i].formula,
+                                          .dims = cases[i].dims,
+                                          .tolerance = 2e-5,
+                                          .layout = (variant_layout)l,
+                                          .seed = seed},
+                          l == VARIANT_PACKED || l == VARIANT_PADDED ? "nest_lanes/strided0" : "nest_lanes/strided1");
 }
 
 /* Nothing that is left out by a guard counts, and what is not a number does. Products of large numbers overflow, so
@@ -88,7 +76,7 @@ static void test_specials(void **state)
     };
     (void)state;
     for (int i = 0; i < MD_COUNT(special); i++)
-        check(
+        check_variant(
             &(variant_case){
                 .formula = special[i].formula, .dims = special[i].dims, .tolerance = 2e-5, .has_specials = true},
             "nest_lanes/strided0");
@@ -102,8 +90,8 @@ static void test_widths(void **state)
     for (int32_t width = 16; width < own; width *= 2) {
         dev->facts.vector_bytes = width;
         for (int i = 0; i < MD_COUNT(cases); i++)
-            check(&(variant_case){.formula = cases[i].formula, .dims = cases[i].dims, .tolerance = 2e-5},
-                  "nest_lanes/strided0");
+            check_variant(&(variant_case){.formula = cases[i].formula, .dims = cases[i].dims, .tolerance = 2e-5},
+                          "nest_lanes/strided0");
     }
     dev->facts.vector_bytes = own;
 }
@@ -123,10 +111,10 @@ static void test_types(void **state)
                  "Y:%s[b,c,i,j] = sum[r,s](where(" INSIDE("i + r", "X.2") " and " INSIDE(
                      "j + s", "X.3") ", X:%s[b,c,i + r - 1,j + s - 1], 0) * W:%s[c,r,s])",
                  types[i].y, types[i].x, types[i].w);
-        check(&(variant_case){.formula = formula,
-                              .dims = "b=1, c=2, i=7, j=37, r=3, s=2, X.2=9, X.3=36",
-                              .tolerance = types[i].tolerance},
-              "nest_lanes/strided0");
+        check_variant(&(variant_case){.formula = formula,
+                                      .dims = "b=1, c=2, i=7, j=37, r=3, s=2, X.2=9, X.3=36",
+                                      .tolerance = types[i].tolerance},
+                      "nest_lanes/strided0");
     }
 }
 
@@ -144,8 +132,8 @@ static void test_limits(void **state)
                 const char *run = turn & 2 ? "j + 9223372036854775800" : "j - 3";
                 snprintf(formula, sizeof formula, "Y[j] = where(%s %s %s, X[j], V[j])", turn & 1 ? limit[k] : run,
                          sign[i], turn & 1 ? run : limit[k]);
-                check(&(variant_case){.formula = formula, .dims = "j=37"},
-                      "pointwise/flat0_strided0_nontemporal0_transpose0");
+                check_variant(&(variant_case){.formula = formula, .dims = "j=37"},
+                              "pointwise/flat0_strided0_nontemporal0_transpose0");
             }
 }
 

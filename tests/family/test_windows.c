@@ -1,28 +1,10 @@
 /* Products whose operands are windows of a tensor, as convolutions are, against the reference evaluator. */
-#include "family/host_device.h"
+#include "family/check_variant.h"
 #include "support/check.h"
-#include "support/variant.h"
 
 #include "base/status.h"
 #include "base/task/pool.h"
 #include "device/open.h"
-
-static char text[1024];
-
-/* Tiles that registers of this width can hold. */
-static const char *tile_of(int32_t vector_bytes)
-{
-    return vector_bytes == 64 ? "gemm/rows12_vecs2" : vector_bytes == 32 ? "gemm/rows6_vecs2" : "gemm/rows4_vecs2";
-}
-
-static void check(const variant_case *c)
-{
-    bool skipped = false;
-    if (!variant_check(text, sizeof text, &skipped, dev, c, tile_of(dev->facts.vector_bytes)))
-        fail_msg("%s", text);
-    if (skipped)
-        fail_msg("%s was skipped for %s (%s)", tile_of(dev->facts.vector_bytes), c->formula, c->dims);
-}
 
 /* 3 x 3 with one row and column of zeros around, every second result, by planes and by pixels. */
 #define INSIDE(at, size) at " >= 0 and " at " < size(" size ")"
@@ -89,12 +71,13 @@ static void test_layouts(void **state)
     (void)state;
     for (int i = 0; i < MD_COUNT(cases); i++)
         for (int l = VARIANT_PACKED; l <= VARIANT_TURNED; l++)
-            check(&(variant_case){.formula = cases[i].formula,
-                                  .dims = cases[i].dims,
-                                  .scale = 1,
-                                  .tolerance = 2e-5,
-                                  .layout = (variant_layout)l,
-                                  .seed = seed});
+            check_gemm(&(variant_case){.formula = cases[i].formula,
+                                       .dims = cases[i].dims,
+                                       .scale = 1,
+                                       .tolerance = 2e-5,
+                                       .layout = (variant_layout)l,
+                                       .seed = seed},
+                       "gemm");
 }
 
 /* Narrower vectors, with a tile of each. */
@@ -105,7 +88,9 @@ static void test_widths(void **state)
     for (int32_t width = 16; width < own; width *= 2) {
         dev->facts.vector_bytes = width;
         for (int i = 0; i < MD_COUNT(cases); i++)
-            check(&(variant_case){.formula = cases[i].formula, .dims = cases[i].dims, .scale = 1, .tolerance = 2e-5});
+            check_gemm(
+                &(variant_case){.formula = cases[i].formula, .dims = cases[i].dims, .scale = 1, .tolerance = 2e-5},
+                "gemm");
     }
     dev->facts.vector_bytes = own;
 }
@@ -124,10 +109,11 @@ static void test_types(void **state)
                  "Y:%s[n,o,y,x] = sum[c,r,s](where(2*y+r >= 1 and 2*y+r-1 < size(X.2) and 2*x+s >= 1 and 2*x+s-1 < "
                  "size(X.3), X:%s[n,c,2*y+r-1,2*x+s-1], 0) * W:%s[o,c,r,s])",
                  types[i].y, types[i].x, types[i].w);
-        check(&(variant_case){.formula = formula,
-                              .dims = "n=2, o=7, y=5, x=21, c=6, r=3, s=3, X.2=10, X.3=42",
-                              .scale = 1,
-                              .tolerance = types[i].tolerance});
+        check_gemm(&(variant_case){.formula = formula,
+                                   .dims = "n=2, o=7, y=5, x=21, c=6, r=3, s=3, X.2=10, X.3=42",
+                                   .scale = 1,
+                                   .tolerance = types[i].tolerance},
+                   "gemm");
     }
 }
 
