@@ -24,7 +24,7 @@ enum { MD_KN_COUNTER_UNIT = 65536, MD_KN_COUNTER_BYTES = 36 * MD_KN_COUNTER_UNIT
 
 /* ---- Parameters: every kernel of a stage gets one struct of 8-byte words, packed per call from this list. */
 typedef enum md_kn_param_kind {
-    MD_KN_POINTER, /* data of tensor a;          named t<a> */
+    MD_KN_POINTER = 0, /* data of tensor a;      named t<a> */
     MD_KN_STRIDE, /* stride of axis b of tensor a, in elements; named s<a>_<b> */
     MD_KN_EXTENT, /* size of axis b of tensor a; named e<a>_<b> */
     MD_KN_SIZE, /* size of dim a;                named n<a> */
