@@ -25,6 +25,15 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
+uint32_t md_py_constants_named(const md_py_op *self)
+{
+    uint32_t named = 0;
+    for (int32_t i = 0; self->options.constant && i < self->n_args; i++)
+        if (!self->arg[i].is_scalar && is_named(self->options.constant, self->arg[i].name))
+            named |= UINT32_C(1) << i;
+    return named;
+}
+
 static long long version_of(PyObject *array)
 {
     PyObject *number = PyObject_GetAttrString(array, "_version");
@@ -79,8 +88,7 @@ static int check(md_py_op *self, int32_t arg, void *data, PyObject *array)
 int md_py_constants_check(md_py_op *self, const md_py_call *call)
 {
     for (int32_t i = 0; i < self->n_args; i++)
-        if (!self->arg[i].is_scalar && call->given[i] && is_named(self->options.constant, self->arg[i].name) &&
-            check(self, i, call->view[i].tensor.data, call->given[i]) < 0)
+        if (self->constants >> i & 1 && call->given[i] && check(self, i, call->view[i].tensor.data, call->given[i]) < 0)
             return -1;
     return 0;
 }
@@ -122,7 +130,7 @@ PyObject *md_py_op_changed(PyObject *object, PyObject *args)
     for (int32_t i = 0; name && i < self->n_args; i++)
         if (!strcmp(self->arg[i].name, name))
             arg = i;
-    if (name && (arg < 0 || !self->options.constant || !is_named(self->options.constant, name)))
+    if (name && (arg < 0 || !(self->constants >> arg & 1)))
         return PyErr_Format(self->state->argument_error, "changed: '%s' is not one of the op's constants", name);
     if (tell(self, name, NULL) < 0)
         return NULL;

@@ -35,6 +35,7 @@ static int read_formula(md_py_op *self, const char *formula)
     self->n_args = md_formula_n_args(self->formula);
     for (int32_t i = 0; i < self->n_args; i++)
         (void)md_formula_arg(&self->arg[i], self->formula, i);
+    self->constants = md_py_constants_named(self);
     return 0;
 }
 
@@ -129,7 +130,7 @@ static int run(md_py_call *call, md_py_op *self, PyObject **made, PyObject *stre
     if (md_py_call_begin(call, self) < 0)
         return -1;
     const md_py_variant *v = md_py_variant_of(self, call->dtype, call->device);
-    if (!v || (self->options.constant && md_py_constants_check(self, call) < 0) ||
+    if (!v || (self->constants && md_py_constants_check(self, call) < 0) ||
         (made && md_py_make_outputs(call, self, v, made) < 0) || (sizes && take_sizes(call, self, v, sizes) < 0) ||
         md_py_stream_of(&on, call->first, stream) < 0)
         return -1;

@@ -24,7 +24,8 @@ typedef struct md_py_op {
     md_arg_info arg[MD_PY_ARGS]; /* texts are the formula's */
     int n_variants;
     md_py_variant **variant;
-    int32_t n_constants; /* arrays that were given as constants (option constant) */
+    uint32_t constants; /* bits of the tensors that option constant names */
+    int32_t n_constants; /* arrays that were given for them */
     struct md_py_constant *constant;
 } md_py_op;
 typedef struct md_py_constant md_py_constant;
@@ -57,6 +58,8 @@ int md_py_make_outputs(md_py_call *call, md_py_op *self, const md_py_variant *v,
 /** The stream that a user gave (NULL or None: PyTorch's current one of the device of `first`). -1 with an error. */
 int md_py_stream_of(md_stream *out, const md_py_view *first, PyObject *given);
 
+/** The bits of the constant arguments. */
+uint32_t md_py_constants_named(const md_py_op *self);
 /** Notes the call's constants. One that PyTorch has written since is told to the ops, with a warning. -1 with an
  * error. */
 int md_py_constants_check(md_py_op *self, const md_py_call *call);
