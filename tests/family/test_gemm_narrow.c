@@ -60,27 +60,35 @@ static void test_bf16_pairs(void **state)
                            "gemm");
 }
 
-/* Both operands must be bf16, and the processor must have the instruction. */
+static bool has_pairs(const char *formula)
+{
+    md_strbuf out = {0};
+    assert_ok(variant_text(&out, dev, &(variant_case){.formula = formula, .dims = "i=3, j=4, k=5"}, "gemm"));
+    const bool has = strstr(md_strbuf_text(&out), "#define MD_PAIRED 1") != NULL;
+    md_strbuf_finish(&out);
+    return has;
+}
+
+/* Both operands must be bf16, and the processor must have the instruction, and vectors of 64 bytes. Texts alone, so
+ * that any processor may do. */
 static void test_what_is_paired(void **state)
 {
-    static const struct {
-        const char *formula;
-        bool is_paired;
-    } cases[] = {{"Y[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k])", true},
-                 {"Y:bf16[i,j] = gelu(sum[k](A:bf16[i,k] * B:bf16[k,j]))", true},
-                 {"Y[i,j] = sum[k](A:bf16[i,k] * B:f32[j,k])", false},
-                 {"Y[i,j] = sum[k](A:f16[i,k] * B:bf16[j,k])", false},
-                 {"Y[i,j] = sum[k](A:bf16[i,k] * relu(B:bf16[j,k]))", false}};
+    static const char *const pairs[] = {"Y[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k])",
+                                        "Y:bf16[i,j] = gelu(sum[k](A:bf16[i,k] * B:bf16[k,j]))"},
+                             *const others[] = {"Y[i,j] = sum[k](A:bf16[i,k] * B:f32[j,k])",
+                                                "Y[i,j] = sum[k](A:f16[i,k] * B:bf16[j,k])",
+                                                "Y[i,j] = sum[k](A:bf16[i,k] * relu(B:bf16[j,k]))"};
+    const md_dev_facts own = dev->facts;
     (void)state;
-    for (int i = 0; i < MD_COUNT(cases); i++) {
-        md_strbuf out = {0};
-        assert_ok(
-            variant_text(&out, dev, &(variant_case){.formula = cases[i].formula, .dims = "i=3, j=4, k=5"}, "gemm"));
-        const bool has_pairs = strstr(md_strbuf_text(&out), "#define MD_PAIRED 1") != NULL;
-        assert_int_equal(has_pairs, cases[i].is_paired && strstr(dev->facts.flags, "-mavx512bf16") &&
-                                        dev->facts.vector_bytes == 64);
-        md_strbuf_finish(&out);
+    for (int can = 0; can < 3; can++) { /* neither; the instruction, in vectors of 32 bytes; both */
+        snprintf(dev->facts.flags, sizeof dev->facts.flags, "%s", can ? "-mavx512f -mavx512bf16" : "-mavx512f");
+        dev->facts.vector_bytes = can == 1 ? 32 : 64;
+        for (int i = 0; i < MD_COUNT(pairs); i++)
+            assert_int_equal(has_pairs(pairs[i]), can == 2);
+        for (int i = 0; i < MD_COUNT(others); i++)
+            assert_false(has_pairs(others[i]));
     }
+    dev->facts = own;
 }
 
 /* Weights of four bits by tables, where rows begin at whole bytes: groups of 128, of 32, none; tails; two products. */
