@@ -35,7 +35,7 @@ typedef struct list {
     md_arg args[MOST][16];
 } list;
 
-/* `sizes`: of item i, as text with %d for i. Outputs PO, MO, VO lie in the memory of P, M, V. */
+/* `sizes`: of item i, as text with %d for 1 to 37, then %d for 1 to 5. Outputs PO, MO, VO lie in the memory of P, M, V. */
 static list *make_list(const char *formula, const char *sizes, int64_t first, int64_t n)
 {
     list *l = calloc(1, sizeof *l);
@@ -136,7 +136,7 @@ static void tiny_items(void **state)
     (void)state;
     open_for("sm_90a", NULL);
     list *const two[] = {make_list("Y[i] = X[i] + B[i]", "i=%d", 0, MOST),
-                         make_list("Y[i,j] = X[j,i] * B[i]", "i=%2$d, j=%2$d", 2 * MOST, MOST)};
+                         make_list("Y[i,j] = X[j,i] * B[i]", "i=%d, j=%d", 2 * MOST, MOST)};
     expect_ready(two, 1, 400, "items in parameters, each by a block or more");
     expect_ready(two, 1, 500, "items in device memory, each by a block or more");
     expect_ready(two, 1, MOST,

@@ -18,6 +18,12 @@ static int set_up(void **state)
     return 0;
 }
 
+static int tear_down(void **state)
+{
+    md_op_destroy(&norm);
+    return close_gpu(state);
+}
+
 enum { CALLS = 7, BLOCKS = 3 };
 static const char kind_of[] = "udnudud"; /* up, down, norm */
 
@@ -147,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(library_calls_with_moving_addresses),
     };
-    return cmocka_run_group_tests(tests, set_up, close_gpu);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }
 #else
 int main(void)
