@@ -161,6 +161,19 @@ class Whole(unittest.TestCase):
             lines = [json.loads(x) for x in (self.work / "results.jsonl").read_text(encoding="utf-8").splitlines()]
             self.assertEqual({(x["file"], x["by"]) for x in lines}, {("src/base/a.c", "quick"), ("src/base/b.c", "above")})
 
+    def test_jobs(self):
+        """Several jobs judge the same faults as one; --stop leaves the rest to --resume."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.tree, self.work = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "work"
+            self.make_tree(PROJECT)
+            said = self.mutate("--jobs", "2", "--stop", "0")
+            self.assertIn("9 faults a folder, stopped\nbase                    0 of    0", said)
+            self.assertIn("base                    2 of    4", self.mutate("--jobs", "2", "--resume"))
+            made = {p.name for i in "01" for p in (self.work / i / "build").rglob("*.a")}
+            self.assertEqual(made, {"libp.a"})
+            for file in (self.work / "1" / "build").rglob("*.ninja"):  # a copy, which builds its own tree
+                self.assertNotIn(str(self.work / "0") + "/", file.read_text(encoding="utf-8"))
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

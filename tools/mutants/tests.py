@@ -84,10 +84,10 @@ def end_group(child):
         pass
 
 
-def run_limited(command, env, cwd, seconds, is_sanitized):
+def run_limited(command, env, cwd, seconds, limit):
     """Runs a command and whatever it starts, until its first case fails; its exit status, None where it took longer."""
     with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=lambda: limit_memory(is_sanitized)) as child:
+                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=limit) as child:
         late = threading.Event()
         clock = threading.Timer(seconds, lambda: (late.set(), end_group(child)))
         clock.start()
@@ -105,8 +105,9 @@ def run_limited(command, env, cwd, seconds, is_sanitized):
 class Build:
     """A copy of the tree with a build of its own: nothing outside `folder` is written."""
 
-    def __init__(self, root, folder, is_sanitized=False, takes_full=False):
+    def __init__(self, root, folder, is_sanitized=False, takes_full=False, cores=None):
         self.root, self.folder, self.is_sanitized, self.takes_full = root, folder, is_sanitized, takes_full
+        self.cores = cores or os.sched_getaffinity(0)
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
@@ -119,8 +120,9 @@ class Build:
         if not self.build_env["CCACHE_DIR"]:
             del self.build_env["CCACHE_DIR"]
 
-    def command(self, *words):
-        return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace")
+    def command(self, *words, cores=None):
+        return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace",
+                              preexec_fn=lambda: os.sched_setaffinity(0, cores or self.cores))
 
     def copy_tree(self):
         """Tracked and new files; those that are the same keep their times, so that little is built again."""
@@ -138,8 +140,21 @@ class Build:
                 shutil.copy(source, copy)
                 os.utime(copy)
 
-    def prepare(self):
+    def copy_build(self, other):
+        """Takes the tree and the build of another with their times; the paths in files of the build become this one's."""
+        for name in ("tree", "build"):
+            shutil.copytree(other.folder / name, self.folder / name, symlinks=True)
+        for file in self.build.rglob("*"):
+            if file.suffix in (".ninja", ".json") and file.is_file():
+                times, text = file.stat(), file.read_text(encoding="utf-8")
+                file.write_text(text.replace(str(other.folder) + "/", str(self.folder) + "/"), encoding="utf-8")
+                os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def prepare(self, like=None, is_whole=False):
+        """Copies the tree and sets up the build. like: a build to begin with; is_whole: all of it is made at once."""
         self.scratch.mkdir(parents=True, exist_ok=True)
+        if like and not (self.build / "build.ninja").exists():
+            self.copy_build(like)
         self.copy_tree()
         if not (self.build / "build.ninja").exists():
             shutil.rmtree(self.build, ignore_errors=True)
@@ -150,6 +165,8 @@ class Build:
             if done.returncode != 0:
                 raise Broken(done.stdout + done.stderr)
         self.make(["build.ninja"])
+        if is_whole:
+            self.make([], os.sched_getaffinity(0))
         self.tests = dict(self.by_file(self.named(self.introspect("tests"))))
         self.targets = {t["id"]: t for t in self.introspect("targets")}
         self.objects = {}
@@ -181,8 +198,8 @@ class Build:
     def introspect(self, what):
         return json.loads((self.build / "meson-info" / f"intro-{what}.json").read_text(encoding="utf-8"))
 
-    def make(self, files):
-        done = self.command("ninja", "-C", str(self.build), *files)
+    def make(self, files, cores=None):
+        done = self.command("ninja", "-C", str(self.build), *files, cores=cores)
         if done.returncode != 0:
             raise Broken((done.stdout + done.stderr)[-6000:])
 
@@ -192,6 +209,10 @@ class Build:
         if files:
             self.make(files)
         return [(self.build / f).read_bytes() for f in files]
+
+    def limit(self):
+        limit_memory(self.is_sanitized)
+        os.sched_setaffinity(0, self.cores)
 
     def write(self, path, text):
         """The time must differ from that of the object file, however quick the machine is."""
@@ -230,7 +251,7 @@ class Build:
             self.make(files)
         started = time.monotonic()
         status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds,
-                             self.is_sanitized)
+                             self.limit)
         spent = time.monotonic() - started
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
@@ -259,20 +280,19 @@ class Times:
             found |= {key: spent for key in (name, *(f"{s}:{name}" for s in suites.split(":")[-1].split("+")))}
         return found
 
-    def measure(self, build, names, say):
-        for name in names:
-            with self.lock:
-                if name in self.of:
-                    continue
-                logged = self.logged.get(name, -1)
-                result, spent = build.run(name, self.slow) if logged == -1 else (SKIPPED, 0) if logged is None else (PASSED, logged)
-                self.keep(name, spent if result == PASSED and spent <= self.slow else None)
-                if self.of[name] is None:
-                    say(f"{name} is not used: it {'takes longer than ' + str(self.slow) + ' s' if result in (HUNG, PASSED) else 'was ' + result}")
+    def measure(self, build, name, say):
+        if name in self.of:
+            return
+        logged = self.logged.get(name, -1)
+        result, spent = build.run(name, self.slow) if logged == -1 else (SKIPPED, 0) if logged is None else (PASSED, logged)
+        self.keep(name, spent if result == PASSED and spent <= self.slow else None)
+        if self.of[name] is None:
+            say(f"{name} is not used: it {'takes longer than ' + str(self.slow) + ' s' if result in (HUNG, PASSED) else 'was ' + result}")
 
     def keep(self, name, spent):
-        self.of[name] = spent
-        self.file.write_text(json.dumps({"key": self.key, "times": self.of}), encoding="utf-8")
+        with self.lock:
+            self.of[name] = spent
+            self.file.write_text(json.dumps({"key": self.key, "times": self.of}), encoding="utf-8")
 
     def in_order(self, build, stages, path, first):
         """The usable tests: stage by stage the quick ones, then the slow ones; among them those that caught a fault of this
