@@ -98,16 +98,23 @@ static size_t part_of(const char *at)
     return end && (size_t)(end - at) < n ? (size_t)(end - at) : n;
 }
 
+static bool is_same_part(const char *a, const char *b)
+{
+    return part_of(a) == part_of(b) && !memcmp(a, b, part_of(a));
+}
+
 static md_status name_option(int32_t first, const char *line, int32_t rank, const char *other)
 {
     const size_t n_formula = part_of(line);
     const char *a = line, *b = other;
-    while (part_of(a) == part_of(b) && !memcmp(a, b, part_of(a)) && a[part_of(a)] == ' ' && b[part_of(b)] == ' ') {
+    while (is_same_part(a, b) && a[part_of(a)] == ' ' && b[part_of(b)] == ' ') {
         a += part_of(a) + 3;
         b += part_of(b) + 3;
     }
+    const bool is_longer = is_same_part(a, b); /* one line has parts that the other lacks */
+    const size_t n_a = is_longer ? line_of(a) : part_of(a), n_b = is_longer ? line_of(b) : part_of(b);
     return md_fail(MD_INVALID_ARGUMENT, "agree: rank %d has '%.*s', rank %d '%.*s', of the op %.*s", (int)rank,
-                   (int)MD_MIN(part_of(b), (size_t)60), b, (int)first, (int)MD_MIN(part_of(a), (size_t)60), a,
+                   (int)MD_MIN(n_b, (size_t)60), b, (int)first, (int)MD_MIN(n_a, (size_t)60), a,
                    (int)MD_MIN(n_formula, (size_t)100), line);
 }
 

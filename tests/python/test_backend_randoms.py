@@ -147,6 +147,28 @@ class Randoms(unittest.TestCase):
         draw = randoms.decompositions()[torch.ops.aten.rand.default]
         self.assertIs(draw((3,), device=torch.device("xpu")), NotImplemented)
 
+    def test_what_is_left_to_pytorch(self):
+        """A generator of the caller's, dtypes and devices that are not ours, pinned memory, other layouts."""
+        x, other, g, aten = torch.zeros(3), torch.zeros(3, dtype=torch.int64), torch.Generator(), torch.ops.aten
+        far, draws = torch.empty(3, device="meta"), randoms.decompositions()
+        for op, *arguments in ((aten.bernoulli.default,), (aten.bernoulli.p, 0.5), (aten.uniform.default, 0.0, 1.0),
+                               (aten.normal_functional.default, 0.0, 1.0), (aten.exponential.default, 1.0)):
+            draw = draws[op]
+            self.assertIs(draw(x, *arguments, generator=g), NotImplemented, op)
+            self.assertIs(draw(far, *arguments), NotImplemented, op)
+            self.assertIsInstance(draw(x, *arguments, generator=None), torch.Tensor, op)
+            if "bernoulli" not in str(op):  # which compares f32 numbers for any dtype
+                self.assertIs(draw(other, *arguments), NotImplemented, op)
+        for op in (aten.rand_like.default, aten.randn_like.default):
+            for options in ({"pin_memory": True}, {"memory_format": torch.contiguous_format}, {"dtype": torch.int64},
+                            {"device": "meta"}):
+                self.assertIs(draws[op](x, **options), NotImplemented, options)
+            self.assertEqual(draws[op](x, dtype=torch.float64, memory_format=torch.preserve_format).dtype, torch.float64)
+        for op in (aten.rand.default, aten.randn.default):
+            self.assertIs(draws[op]((3,), pin_memory=True), NotImplemented)
+            self.assertIs(draws[op]((3,), dtype=torch.int64), NotImplemented)
+            self.assertEqual(draws[op]((3,), dtype=torch.float16).dtype, torch.float16)
+
     def test_layouts(self):
         """PyTorch says which views a result has before the backend sees the graph."""
         x = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)

@@ -14,6 +14,7 @@ import multidispatch as md
 from multidispatch.compile import backend
 from multidispatch.compile.rewriting.causal import name_causal_of_training
 from multidispatch.compile.rewriting.rewrite import rewrite
+from multidispatch.compile.rewriting.uniform import Values
 import strict  # noqa: F401 (faults are errors)
 
 FOLDED, NAMED = "operations on constants folded", "attentions named"
@@ -35,6 +36,54 @@ class Case(unittest.TestCase):
         self.assertEqual(report["fallbacks"], 0)
         self.kernels = report["kernels"]
         return {line.partition(" ")[2]: int(line.partition(" ")[0]) for line in report["rewrites"]}
+
+
+class Constants(unittest.TestCase):
+    def test_what_is_one_number(self):
+        """Constants of a graph, and the number that all their elements are; None: none is known."""
+        nan = float("nan")
+        for constant, number in ((torch.ones(3, 4), 1.0), (torch.full((2,), 2.5), 2.5), (torch.tensor(7), 7),
+                                 (torch.tensor([True, True]), True), (torch.tensor([1.0, 1.0, 2.0]), None),
+                                 (torch.tensor([2.0, 1.0, 1.0]), None), (torch.arange(3), None), (torch.tensor([nan, nan]), None),
+                                 (torch.zeros(0), None), (torch.ones(4096), 1.0), (torch.ones(4097), None),
+                                 (torch.ones(2, dtype=torch.complex64), None), (torch.nn.Parameter(torch.ones(2)), None)):
+            module = torch.nn.Module()
+            module.part = torch.nn.Module()
+            module.part.constant = constant
+            graph = torch.fx.Graph()
+            node = graph.get_attr("part.constant")
+            node.meta["val"] = constant.detach()
+            graph.output(node)
+            values = Values(torch.fx.GraphModule(module, graph))
+            self.assertEqual(values.number(node), number, constant)
+            self.assertFalse(values.is_all(node, 3.5))
+
+    def test_numbers_that_operations_give(self):
+        """Of known numbers, rounded to the dtype; operations that change their operand or draw are not known."""
+        aten = torch.ops.aten
+        for op, arguments, dtype, number in (
+                (aten.full.default, ([3], 0.1), torch.float32, torch.tensor(0.1).item()),
+                (aten.full.default, ([3], 0.1), torch.bfloat16, torch.tensor(0.1, dtype=torch.bfloat16).item()),
+                (aten.full.default, ([3], 2.7), torch.int32, 2), (aten.zeros.default, ([2],), torch.float32, 0.0),
+                (aten.ones.default, ([2],), torch.bool, True), (aten.full.default, ([3], 1.0), torch.complex64, None),
+                (aten.rand.default, ([3],), torch.float32, None)):
+            graph = torch.fx.Graph()
+            node = graph.call_function(op, arguments)
+            node.meta["val"] = torch.empty(3, dtype=dtype)
+            added = graph.call_function(aten.add.Tensor, (node, 1))
+            added.meta["val"] = torch.empty(3, dtype=torch.add(torch.empty(1, dtype=dtype), 1).dtype)
+            moved = graph.call_function(aten.unsqueeze.default, (node, 0))
+            moved.meta["val"] = torch.empty(1, 3, dtype=dtype)
+            drawn = graph.call_function(aten.bernoulli.p, (node, 0.5))
+            drawn.meta["val"] = torch.empty(3, dtype=dtype)
+            values = Values(torch.fx.GraphModule(torch.nn.Module(), graph))
+            self.assertEqual(values.number(node), number, (op, dtype))
+            self.assertEqual(values.number(moved), number)
+            self.assertIsNone(values.number(drawn))
+            if number is None:
+                self.assertIsNone(values.number(added))
+            else:
+                self.assertEqual(values.number(added), (torch.tensor(number, dtype=dtype) + 1).item())
 
 
 class Fold(Case):

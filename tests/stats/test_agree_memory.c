@@ -1,4 +1,4 @@
-/* md_agree where memory is short: an error, and nothing is lost. */
+/* md_agree in one process: memory that is short is an error and loses nothing; what differs between ranks is named. */
 #include "stats/agree.h"
 #include "support/check.h"
 #include "support/fault.h"
@@ -64,9 +64,77 @@ static void memory_that_is_short(void **state)
     md_context_destroy(&context);
 }
 
+/* Lines are keys of ops, whose parts stand between " | ". */
+static void what_differs_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *other, *part; /* NULL: equal */
+    } row[] = {
+        {"", "", NULL},
+        {"a | x | y\nb | x\n", "b | x\na | x | y\n", NULL},
+        {"a | x\nb | y\n", "a | x\n", "rank 5 lacks the op of rank 3: b | y"},
+        {"a | x\n", "a | x\nb | y\n", "rank 3 lacks the op of rank 5: b | y"},
+        {"a | x\n", "", "rank 5 lacks the op of rank 3: a | x"},
+        {"a | x | y\n", "a | x | z\n", "rank 5 has 'z', rank 3 'y', of the op a"},
+        {"a | w | y\n", "a | x | y\n", "rank 5 has 'x', rank 3 'w', of the op a"},
+        {"a | x | y | z\n", "a | x | yy | z\n", "rank 5 has 'yy', rank 3 'y', of the op a"},
+        {"a | x\nab | x\n", "a | x\nab | y\n", "rank 5 has 'y', rank 3 'x', of the op ab"},
+        {"a | x\n", "a | x\na | y\n", "rank 3 lacks the op of rank 5: a | y"}, /* the other has this one, too */
+        {"a | x\na | y\n", "a | x\n", "rank 5 lacks the op of rank 3: a | y"},
+        {"a | x\n", "ab | x\n", "rank 5 lacks the op of rank 3: a | x"},
+        {"a | x | y\n", "a | x\n", "rank 5 has 'x', rank 3 'x | y', of the op a"},
+        {"a | x\n", "a | x | y\n", "rank 5 has 'x | y', rank 3 'x', of the op a"},
+        {"abc\n", "abd\n", "rank 5 lacks the op of rank 3: abc"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const md_status s = md_ss_check_ops(3, row[i].first, 5, row[i].other);
+        if (s != (row[i].part ? MD_INVALID_ARGUMENT : MD_OK) || (row[i].part && !strstr(md_last_error(), row[i].part)))
+            fail_msg("%zu: %s, '%s', not '%s'", i, md_status_name(s), s ? md_last_error() : "", row[i].part);
+    }
+}
+
+static md_ss_hello hello_of(const char *device, const char *environment)
+{
+    md_ss_hello h = {0};
+    snprintf(h.device, sizeof h.device, "%s", device);
+    snprintf(h.environment, sizeof h.environment, "%s", environment);
+    return h;
+}
+
+/* The first rank that has another device or another environment than rank 0; the device is named first. */
+static void the_first_difference_is_noted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *device[3], *environment[3];
+        int32_t differing;
+        const char *text;
+    } row[] = {
+        {{"d", "d", "d"}, {"e", "e", "e"}, -1, ""},
+        {{"d", "d", "c"}, {"e", "e", "e"}, 2, "rank 2 runs on 'c', rank 0 on 'd'"},
+        {{"d", "c", "b"}, {"e", "e", "e"}, 1, "rank 1 runs on 'c', rank 0 on 'd'"},
+        {{"d", "d", "d"}, {"e", "e", "f"}, 2, "rank 2: f; rank 0: e"},
+        {{"d", "d", "c"}, {"e", "f", "e"}, 1, "rank 1: f; rank 0: e"},
+        {{"d", "c", "d"}, {"e", "f", "e"}, 1, "rank 1 runs on 'c', rank 0 on 'd'"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_ss_hello hello[3];
+        md_agreement found = {0};
+        for (int r = 0; r < 3; r++)
+            hello[r] = hello_of(row[i].device[r], row[i].environment[r]);
+        md_ss_note_difference(&found, hello, 3);
+        assert_int_equal(found.differing, row[i].differing);
+        if (!strstr(found.difference, row[i].text) || (!*row[i].text && *found.difference))
+            fail_msg("%zu: '%s'", i, found.difference);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_differs_is_named),
+        cmocka_unit_test(the_first_difference_is_noted),
         cmocka_unit_test(memory_that_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -347,6 +347,34 @@ static void ops_are_merged(void **state)
     md_ss_rows_finish(&rows);
 }
 
+/* Name, formula, hints and tf32 each tell ops apart, and equal ones find each other in whatever order they come. */
+static void each_part_of_an_op_counts(void **state)
+{
+    (void)state;
+    md_ss_rows rows = {0};
+    enum { KINDS = 16, TURNS = 3 };
+    int first[KINDS];
+    for (int i = 0; i < KINDS * TURNS; i++) {
+        const int kind = (7 * i + i / KINDS) % KINDS;
+        if (i < KINDS)
+            first[i] = kind;
+        const char *const formula = kind & 2 ? "Y = 1" : "Y = 2", *const hints = kind & 4 ? "n=1" : "n=2";
+        md_ss_op o = {.formula = (char *)(uintptr_t)formula,
+                      .hints = (char *)(uintptr_t)hints,
+                      .allows_tf32 = kind & 8,
+                      .count[0] = (uint64_t)1 << kind};
+        snprintf(o.name, sizeof o.name, "%s", kind & 1 ? "p" : "q");
+        md_ss_ops_append(&rows.ops, &(md_ss_ops){.n = 1, .op = &o});
+    }
+    md_ss_ops_merge(&rows.ops);
+    assert_int_equal(rows.ops.n, KINDS);
+    for (int i = 0; i < KINDS; i++) {
+        assert_int_equal(rows.ops.op[i].count[0], TURNS << first[i]);
+        assert_string_equal(rows.ops.op[i].name, first[i] & 1 ? "p" : "q");
+    }
+    md_ss_rows_finish(&rows);
+}
+
 /* So many rows as may be stay; the oldest become one, which has their sums, and that one again. */
 static void the_oldest_become_one(void **state)
 {
@@ -426,6 +454,7 @@ int main(void)
         cmocka_unit_test(paths),
         cmocka_unit_test(digests_are_of_sets),
         cmocka_unit_test(ops_are_merged),
+        cmocka_unit_test(each_part_of_an_op_counts),
         cmocka_unit_test(the_oldest_become_one),
         cmocka_unit_test(tf32_is_another_op),
         cmocka_unit_test(the_unknown_is_not_merged),
