@@ -40,19 +40,23 @@ static bool read_line(const char *path, char *line, int n)
     return is_read;
 }
 
-/* Reads cache sizes of CPU 0 from sysfs: sysconf may not know them (musl, some virtual machines, aarch64). */
-static void caches_from_sysfs(md_cpu *cpu)
+/* Reads a file of cache `index`. False if there is none. */
+static bool read_cache(char line[32], const char *folder, int index, const char *file)
+{
+    char path[256];
+    return snprintf(path, sizeof path, "%s/index%d/%s", folder, index, file) < (int)sizeof path &&
+           read_line(path, line, 32);
+}
+
+void md_cpu_caches(md_cpu *cpu, const char *folder)
 {
     for (int index = 0; index < 8; index++) {
-        char path[96], level[16], type[32], size[32], unit = 0;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", index);
-        if (!read_line(path, level, sizeof level))
+        char level[32], type[32], size[32], unit = 0;
+        if (!read_cache(level, folder, index, "level"))
             return;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", index);
-        bool holds_data = read_line(path, type, sizeof type) && strcmp(type, "Instruction") != 0;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+        bool holds_data = read_cache(type, folder, index, "type") && strcmp(type, "Instruction") != 0;
         long amount = 0;
-        if (!holds_data || !read_line(path, size, sizeof size) || sscanf(size, "%ld%c", &amount, &unit) < 1)
+        if (!holds_data || !read_cache(size, folder, index, "size") || sscanf(size, "%ld%c", &amount, &unit) < 1)
             continue;
         int64_t n_bytes = (int64_t)amount * (unit == 'K' ? 1024 : unit == 'M' ? 1024 * 1024 : 1);
         int64_t *const by_level[] = {&cpu->l1_bytes, &cpu->l2_bytes, &cpu->l3_bytes};
@@ -64,7 +68,7 @@ static void caches_from_sysfs(md_cpu *cpu)
 
 static void detect_caches(md_cpu *cpu)
 {
-    caches_from_sysfs(cpu);
+    md_cpu_caches(cpu, "/sys/devices/system/cpu/cpu0/cache"); /* sysconf may not know them (musl, aarch64) */
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     if (cpu->l1_bytes <= 0)
         cpu->l1_bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
@@ -79,6 +83,15 @@ static void detect_caches(md_cpu *cpu)
         cpu->l2_bytes = 1024 * 1024;
     if (cpu->l3_bytes <= 0)
         cpu->l3_bytes = 16 * 1024 * 1024;
+}
+
+void md_cpu_name(md_cpu *cpu, const char *brand)
+{
+    const char *text = brand + strspn(brand, " ");
+    size_t n = strlen(text);
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    snprintf(cpu->name, sizeof cpu->name, "%.*s", n ? (int)n : 6, n ? text : "x86-64");
 }
 
 #if defined(__x86_64__)
@@ -145,13 +158,7 @@ static void detect_name(md_cpu *cpu)
         cpuid_leaf r = query(0x80000002u + i, 0);
         memcpy(brand + 16 * i, &r, sizeof r); /* the text is eax, ebx, ecx, edx in this order */
     }
-    const char *text = brand + strspn(brand, " ");
-    size_t n = strlen(text);
-    while (n > 0 && text[n - 1] == ' ')
-        n--;
-    snprintf(cpu->name, sizeof cpu->name, "%.*s", (int)n, n ? text : "x86-64");
-    if (n == 0)
-        snprintf(cpu->name, sizeof cpu->name, "x86-64");
+    md_cpu_name(cpu, brand);
 }
 
 static void detect_features(md_cpu *cpu)

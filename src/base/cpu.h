@@ -14,6 +14,10 @@ typedef struct md_cpu {
 void md_cpu_detect(md_cpu *out);
 /** A level of instructions ("x86-64", "avx2", "avx512") as in md_cpu; false for other names. The rest stays. */
 bool md_cpu_level(md_cpu *out, const char *level);
+/** Sets the name to what the processor says, without blanks around it; "x86-64" if that is nothing. */
+void md_cpu_name(md_cpu *out, const char *brand);
+/** Sets the sizes of the data caches that sysfs names in a folder: index0/level, type, size and on. The rest stays. */
+void md_cpu_caches(md_cpu *out, const char *folder);
 /** Processors that this process may use, by its affinity and by the quotas of its control groups; >= 1. */
 int32_t md_cpu_count(void);
 #endif

@@ -54,10 +54,81 @@ static void flags_agree_with_the_system(void **state)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         if (strstr(cpu.flags, pairs[i][0]))
             assert_non_null(strstr(text, pairs[i][1]));
+        else if (!getenv("MD_CPU") && strstr(text, " avx2"))
+            assert_null(strstr(text, pairs[i][1]));
     }
     snprintf(name, sizeof name, ": %s\n", cpu.name);
     assert_true(strstr(text, name) || !strstr(text, "model name"));
     free(text);
+}
+
+static void names_have_no_blanks_around(void **state)
+{
+    (void)state;
+    static const char *const row[][2] = {{"CPU", "CPU"}, {"  A B  ", "A B"}, {"A ", "A"},           {" A", "A"},
+                                         {"", "x86-64"}, {"    ", "x86-64"}, {"Seven!!", "Seven!!"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_cpu cpu = {.name = "before"};
+        md_cpu_name(&cpu, row[i][0]);
+        assert_string_equal(cpu.name, row[i][1]);
+    }
+}
+
+static void levels_are_of_a_width(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *has, *lacks;
+        int32_t bytes;
+    } row[] = {{"x86-64", "", "-m", 16}, {"avx2", "-mavx2", "-mavx512", 32}, {"avx512", "-mavx512vl", "-march", 64}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_cpu cpu = {.n_cpus = 7};
+        assert_true(md_cpu_level(&cpu, row[i].name));
+        assert_int_equal(cpu.vector_bytes, row[i].bytes);
+        assert_non_null(strstr(cpu.flags, row[i].has));
+        assert_null(strstr(cpu.flags, row[i].lacks));
+        assert_int_equal(cpu.n_cpus, 7);
+    }
+    md_cpu cpu = {.vector_bytes = 1};
+    assert_false(md_cpu_level(&cpu, "avx3"));
+    assert_int_equal(cpu.vector_bytes, 1);
+}
+
+/* Files of caches as sysfs has them: C index level type size makes them. 7 stands for a size that stays. */
+static void caches_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *files;
+        int64_t bytes[3];
+    } row[] = {
+        {":", {7, 7, 7}},
+        {"C 0 1 Data 48K; C 1 1 Instruction 32K; C 2 2 Unified 2M; C 3 3 Unified 33M", {48 << 10, 2 << 20, 33 << 20}},
+        {"C 0 1 Instruction 32K; C 1 1 Data 16K", {16 << 10, 7, 7}},
+        {"C 0 1 Data 48K; C 2 2 Unified 2M", {48 << 10, 7, 7}}, /* the list ends at a gap */
+        {"C 0 1 Data 65536; C 1 2 Data 0K; C 2 4 Unified 9M; C 3 0 Unified 9M", {65536, 7, 7}},
+        {"C 0 1 Data nothing; C 1 2 Data -3K; C 2 3 Data 1M", {7, 7, 1 << 20}},
+        {"C 0 1 Data 1K; rm index0/type; C 1 2 Data 2K; rm index1/size; C 2 3 Data 3K", {7, 7, 3 << 10}},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_temp folder;
+        md_cpu cpu = {.l1_bytes = 7, .l2_bytes = 7, .l3_bytes = 7};
+        char command[2 * sizeof folder.path];
+        assert_ok(md_temp_make(&folder));
+        snprintf(
+            command, sizeof command,
+            "cd '%s'\nC() { mkdir index$1; echo $2 >index$1/level; echo $3 >index$1/type; echo $4 >index$1/size; }\n%s",
+            folder.path, row[i].files);
+        assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+        md_cpu_caches(&cpu, folder.path);
+        const int64_t got[] = {cpu.l1_bytes, cpu.l2_bytes, cpu.l3_bytes};
+        for (int k = 0; k < 3; k++)
+            if (got[k] != row[i].bytes[k])
+                fail_msg("row %zu, cache %d: %lld", i, k + 1, (long long)got[k]);
+        snprintf(command, sizeof command, "rm -rf '%s'/*", folder.path);
+        assert_int_equal(system(command), 0); /* NOLINT: a folder of this test */
+        md_temp_remove(&folder);
+    }
 }
 
 /* Limits of containers, by both versions of control groups. Files of groups: a shell's words, where S folder quota
@@ -174,7 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_are_plausible),      cmocka_unit_test(flags_agree_with_the_system),
         cmocka_unit_test(quotas_of_groups_count),   cmocka_unit_test(the_environment_limits_the_width),
-        cmocka_unit_test(compiler_takes_the_flags),
+        cmocka_unit_test(compiler_takes_the_flags), cmocka_unit_test(names_have_no_blanks_around),
+        cmocka_unit_test(levels_are_of_a_width),    cmocka_unit_test(caches_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
