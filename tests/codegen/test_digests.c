@@ -1,7 +1,8 @@
 /* What code generation prints, as digests: golden/digests.txt has a line for each formula, with the digest of all
  * texts of its stages in both dialects. MD_UPDATE_GOLDEN=1 writes the file anew: do so where a change is meant, after a
  * look at the texts (MD_SHOW_TEXTS=FORMULA prints them). A new formula is a line of its own with 0 in front, and then
- * "! " where it is split, so that products become chains. Templates of kernels are not part of it. */
+ * "! " where it is split, so that products become chains. "random KIND SEED": formulas drawn by that seed and the next
+ * ones, which no line names (support/random/random_text.h). Templates of kernels are not part of it. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "codegen/chain/chain.h"
@@ -10,12 +11,14 @@
 #include "codegen/row/scan_cuda.h"
 #include "expr/catalogue.h"
 #include "expr/formula.h"
+#include "stage/print_program.h"
 #include "support/check.h"
+#include "support/random/random_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 160 };
+enum { MOST_FORMULAS = 192, RANDOM = 24 };
 
 typedef struct texts {
     uint64_t digest;
@@ -204,35 +207,64 @@ static void print_params(texts *t, const md_st_program *p, int32_t stage)
     add(t, MD_OK, &defines, &expr);
 }
 
+static void print_stage(texts *t, const md_st_program *p, int32_t s)
+{
+    print_params(t, p, s);
+    if (p->stage[s].kind == MD_ST_CHAIN)
+        print_chains(t, p, s);
+    else if (p->stage[s].kind == MD_ST_ROW)
+        print_rows(t, p, s);
+    else if (p->stage[s].kind == MD_ST_SCAN)
+        print_scans(t, p, s);
+    else if (p->stage[s].kind == MD_ST_PRODUCT)
+        print_products(t, p, s);
+    else
+        print_stores(t, p, s);
+    if (p->stage[s].kind == MD_ST_POINTWISE)
+        print_fetched(t, p, s);
+}
+
+/* The formula as the library prints it, its stages, and their texts; of one that is refused, why. */
+static void add_formula(texts *t, const char *formula, bool is_split)
+{
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    md_strbuf text = {0}, program = {0};
+    md_status status = md_fx_formula_create(&f, formula, NULL);
+    if (status == MD_OK && is_split)
+        status = md_st_split(f);
+    if (status == MD_OK)
+        status = md_st_program_create(&p, f);
+    if (status == MD_OK) {
+        md_fx_print(&text, f);
+        print_program(&program, p);
+    } else {
+        md_strbuf_add(&text, md_last_error());
+    }
+    add(t, status, &text, &program);
+    for (int32_t s = 0; p && s < p->n_stages; s++)
+        print_stage(t, p, s);
+    md_st_program_destroy(&p);
+    md_fx_formula_destroy(&f);
+}
+
 static texts texts_of(const char *formula)
 {
     texts t = {0};
-    md_fx_formula *f = NULL;
-    md_st_program *p = NULL;
-    const bool is_split = !strncmp(formula, "! ", 2);
-    formula += is_split ? 2 : 0;
-    const md_catalogue_entry *e = md_catalogue_find(formula);
-    assert_ok(md_fx_formula_create(&f, e ? e->formula : formula, NULL));
-    if (is_split)
-        assert_ok(md_st_split(f));
-    assert_ok(md_st_program_create(&p, f));
-    for (int32_t s = 0; s < p->n_stages; s++) {
-        print_params(&t, p, s);
-        if (p->stage[s].kind == MD_ST_CHAIN)
-            print_chains(&t, p, s);
-        else if (p->stage[s].kind == MD_ST_ROW)
-            print_rows(&t, p, s);
-        else if (p->stage[s].kind == MD_ST_SCAN)
-            print_scans(&t, p, s);
-        else if (p->stage[s].kind == MD_ST_PRODUCT)
-            print_products(&t, p, s);
-        else
-            print_stores(&t, p, s);
-        if (p->stage[s].kind == MD_ST_POINTWISE)
-            print_fetched(&t, p, s);
+    char kind[32];
+    unsigned long long seed;
+    if (sscanf(formula, "random %31s %llu", kind, &seed) == 2) {
+        for (int i = 0; i < RANDOM; i++) {
+            md_strbuf text = {0};
+            assert_true(random_text(&text, kind, seed + (uint64_t)i));
+            add_formula(&t, md_strbuf_text(&text), i % 2);
+            md_strbuf_finish(&text);
+        }
+        return t;
     }
-    md_st_program_destroy(&p);
-    md_fx_formula_destroy(&f);
+    const bool is_split = !strncmp(formula, "! ", 2);
+    const md_catalogue_entry *e = md_catalogue_find(formula + (is_split ? 2 : 0));
+    add_formula(&t, e ? e->formula : formula + (is_split ? 2 : 0), is_split);
     return t;
 }
 

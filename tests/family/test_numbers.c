@@ -4,19 +4,20 @@
  * templates), on a host and on three assumed GPUs, at several sizes. MD_UPDATE_GOLDEN=1 writes the file anew: do so
  * where a change is meant. MD_SHOW_NUMBERS=FORMULA prints the numbers, so that two versions can be compared. A new
  * formula is a line of its own with "0/0/0" in front, and then "! " where it is split, so that products become
- * chains. */
+ * chains. "random KIND SEED": formulas drawn by that seed and the next ones (support/random/random_text.h). */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "expr/formula.h"
 #include "family/family.h"
 #include "support/check.h"
+#include "support/random/random_text.h"
 #include "tune/tune.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 128, DEVICES = 6, SHAPES = 6, EMITTED = 29 }; /* one config in so many */
+enum { MOST_FORMULAS = 128, DEVICES = 6, SHAPES = 6, RANDOM = 4, EMITTED = 29 }; /* one config in so many */
 
 /* Of the dims in turn. */
 static const int64_t sizes[SHAPES][4] = {{7, 33, 100, 5},      {64, 128, 256, 512}, {1, 1000, 3, 4096},
@@ -175,15 +176,9 @@ static void add_stage(numbers *n, const md_fa_target *target)
     }
 }
 
-static numbers numbers_of(const char *formula)
+static void add_program(numbers *n, const md_st_program *p)
 {
-    numbers n = {0};
-    md_fx_formula *f = NULL;
-    md_st_program *p = NULL;
-    const bool is_split = !strncmp(formula, "! ", 2);
-    assert_ok(md_fx_formula_create(&f, formula + (is_split ? 2 : 0), NULL));
-    assert_ok(is_split ? md_st_split(f) : MD_OK);
-    assert_ok(md_st_program_create(&p, f));
+    const md_fx_formula *f = p->formula;
     for (int device = 0; device < DEVICES; device++)
         for (int s = 0; s < SHAPES; s++) {
             int64_t size[MD_FX_MAX_DIMS];
@@ -191,12 +186,45 @@ static numbers numbers_of(const char *formula)
             facts_of(&facts, device);
             for (int32_t d = 0; d < f->n_dims; d++)
                 size[d] = f->dim[d].size >= 0 ? f->dim[d].size : sizes[s][d % 4];
-            md_tn_shape(&n.shape, p, size);
+            md_tn_shape(&n->shape, p, size);
             for (int32_t stage = 0; stage < p->n_stages; stage++)
-                add_stage(&n, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2});
+                add_stage(n, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2});
         }
+}
+
+/* Of random formulas some are refused. */
+static void add_formula(numbers *n, const char *formula, bool is_split, bool is_random)
+{
+    md_fx_formula *f = NULL;
+    md_st_program *p = NULL;
+    md_status status = md_fx_formula_create(&f, formula, NULL);
+    if (status == MD_OK && is_split)
+        status = md_st_split(f);
+    if (status == MD_OK)
+        status = md_st_program_create(&p, f);
+    assert_true(status == MD_OK || is_random);
+    if (status == MD_OK)
+        add_program(n, p);
     md_st_program_destroy(&p);
     md_fx_formula_destroy(&f);
+}
+
+static numbers numbers_of(const char *formula)
+{
+    numbers n = {0};
+    char kind[32];
+    unsigned long long seed;
+    if (sscanf(formula, "random %31s %llu", kind, &seed) == 2) {
+        for (int i = 0; i < RANDOM; i++) {
+            md_strbuf text = {0};
+            assert_true(random_text(&text, kind, seed + (uint64_t)i));
+            add_formula(&n, md_strbuf_text(&text), i % 2, true);
+            md_strbuf_finish(&text);
+        }
+        return n;
+    }
+    const bool is_split = !strncmp(formula, "! ", 2);
+    add_formula(&n, formula + (is_split ? 2 : 0), is_split, false);
     return n;
 }
 

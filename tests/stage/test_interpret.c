@@ -5,9 +5,9 @@
 #include "interpret.h"
 #include "make_data.h"
 #include "print_program.h"
-#include "random_program.h"
 #include "support/check.h"
 #include "support/random/random_formula.h"
+#include "support/random/random_program.h"
 
 static uint64_t seed;
 

@@ -1,5 +1,5 @@
 /* Random chains of lets and outputs over square tensors. */
-#include "random_program.h"
+#include "support/random/random_program.h"
 
 #include "support/check.h"
 

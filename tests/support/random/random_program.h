@@ -1,7 +1,7 @@
 /* Random chains of lets and outputs over square tensors: what inlining, grouping and splitting must get right. All
  * indices run over one dim, so that nothing but the indices themselves says which axis is which. */
-#ifndef MD_TESTS_STAGE_RANDOM_PROGRAM_H
-#define MD_TESTS_STAGE_RANDOM_PROGRAM_H
+#ifndef MD_TESTS_SUPPORT_RANDOM_RANDOM_PROGRAM_H
+#define MD_TESTS_SUPPORT_RANDOM_RANDOM_PROGRAM_H
 
 #include "base/strbuf.h"
 
