@@ -214,6 +214,11 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
     snprintf(out, MD_SR_PATH, MD_SR_FRESH "/%s-%016" PRIx64, prefix, bits);
 }
 
+bool md_sr_put_back(int at, const char *aside, const char *path)
+{
+    return linkat(at, aside, at, path, 0) == 0;
+}
+
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives)
 {
     md_sr_fresh_name(name, "new");

@@ -27,6 +27,8 @@ bool md_sr_path(char out[MD_SR_PATH], const char *kind, md_digest128 digest);
 md_status md_sr_file_read(char **out, size_t *n, int at, const char *path, md_sr_owner owner, bool touches);
 /** A name in MD_SR_FRESH that nobody else has: "prefix-0123456789abcdef". */
 void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix);
+/** Gives the file `aside` the name `path`, too. False: another file has it by now, which is newer and stays. */
+bool md_sr_put_back(int at, const char *aside, const char *path);
 /** Writes a file under a fresh name. `survives`: waits until it is on disk. */
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives);
 /** Writes a file under its name, whole or not at all, and replaces an older one. Makes missing folders. */

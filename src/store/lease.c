@@ -134,7 +134,7 @@ static bool clear_if_over(int fd, const char *path, const char *mine_name, const
     bool is_clear = renameat(fd, path, fd, aside) == 0;
     if (is_clear && (md_sr_file_read(&again, &n_again, fd, aside, MD_SR_USERS, false) != MD_OK || n_again != n ||
                      memcmp(again, text, n) != 0)) {
-        (void)linkat(fd, aside, fd, path, 0); /* another process took the lease meanwhile: give it back */
+        md_sr_put_back(fd, aside, path); /* another process took the lease meanwhile */
         is_clear = false;
     }
     unlinkat(fd, aside, 0);

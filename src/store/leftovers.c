@@ -24,7 +24,7 @@ void md_sr_take_away(int fd, const char *path, const md_digest128 *environment)
         return;
     if (environment && md_sr_file_read(&bytes, &n, fd, aside, MD_SR_USERS, false) == MD_OK &&
         !md_sr_entry_read(&entry, bytes, n, environment, NULL))
-        (void)linkat(fd, aside, fd, path, 0); /* never replaces a still newer file */
+        md_sr_put_back(fd, aside, path);
     free(bytes);
     unlinkat(fd, aside, 0);
 }
@@ -41,7 +41,7 @@ static bool restore(int fd, const char *name)
     if (blank) {
         snprintf(kind, sizeof kind, "%.*s", (int)(blank - e.key), e.key);
         if (md_sr_path(path, kind, md_hash128(e.key, e.n_key)))
-            (void)linkat(fd, name, fd, path, 0);
+            md_sr_put_back(fd, name, path);
     }
     free(bytes);
     return blank != NULL;
