@@ -136,7 +136,7 @@ static void tiny_items(void **state)
     (void)state;
     open_for("sm_90a", NULL);
     list *const two[] = {make_list("Y[i] = X[i] + B[i]", "i=%d", 0, MOST),
-                         make_list("Y[i,j] = X[j,i] * B[i]", "i=%d, j=%d", 2 * MOST, MOST)};
+                         make_list("Y[i,j] = X[j,i] * B[i]", "i=%d, j=3", 2 * MOST, MOST)};
     expect_ready(two, 1, 400, "items in parameters, each by a block or more");
     expect_ready(two, 1, 500, "items in device memory, each by a block or more");
     expect_ready(two, 1, MOST,
