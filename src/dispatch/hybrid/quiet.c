@@ -56,9 +56,10 @@ static bool is_busy(struct md_ds_hybrid *h, uint64_t quiet_ns)
     const uint64_t behind = md_ds_calls_of(h->op) - h->tail_calls, most = h->budget.was_busy ? behind : FEW;
     const bool is_left = (h->has_tail && dev->ops->mark_time(&us, dev, h->tail, h->tail) == MD_OK && us < 0.0) ||
                          (double)quiet_ns < (double)MD_MIN(behind, most) * h->budget.call_us * 1e3;
+    const bool is_unknown = !h->has_tail && md_ds_is_async(h->op->runtime);
     pthread_mutex_unlock(&h->lock);
     const uint64_t captured = atomic_load_explicit(&h->captured_ns, memory_order_relaxed);
-    return is_left || (!h->has_tail && md_ds_is_async(h->op->runtime)) || md_pool_is_busy(dev->pool) ||
+    return is_left || is_unknown || md_pool_is_busy(dev->pool) ||
            (captured && md_clock_ns() - captured < after_capture_ns);
 }
 
