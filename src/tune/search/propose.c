@@ -286,18 +286,19 @@ static void add_guesses(list *l)
 {
     md_tn_work *w = l->w;
     const md_tn_tuning_point *tuning_point = l->tuning_point;
-    const md_tn_trial *best = tuning_point->best >= 0 ? &w->trial[tuning_point->best] : NULL;
-    const double us = best ? best_us(&tuning_point->entry[tuning_point->best]) : INFINITY;
+    const bool has_best = tuning_point->best >= 0;
+    const md_tn_trial best = has_best ? w->trial[tuning_point->best] : (md_tn_trial){0}; /* proposals move the trials */
+    const double us = has_best ? best_us(&tuning_point->entry[tuning_point->best]) : INFINITY;
     const int32_t apart = w->job->all_directions ? 2 : 1;
     bool more = true;
     for (int32_t turn = 0; more && l->n_new < l->most && l->status == MD_OK; turn++) {
         more = false;
-        if (best && turn % 2 == 0)
-            more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
+        if (has_best && turn % 2 == 0)
+            more = add_next(l, 1.5 * us, best.family_at, &best.config, apart);
         if (!more)
             more = add_next(l, w->round == 0 ? INFINITY : 1.6 * us, -1, NULL, w->round == 0 && turn % 2 ? FAR : 1);
-        if (!more && best)
-            more = add_next(l, 1.5 * us, best->family_at, &best->config, apart);
+        if (!more && has_best)
+            more = add_next(l, 1.5 * us, best.family_at, &best.config, apart);
     }
 }
 
@@ -314,12 +315,12 @@ static void add_steps(list *l)
             if (l->tuning_point->space[f].n && l->tuning_point->space[f].choice[0].model_us <= least)
                 add(l, f, &l->tuning_point->space[f].choice[0]);
     } else if (best >= 0 && w->step >= 0) {
-        const md_tn_trial *t = &w->trial[best];
+        const md_tn_trial t = w->trial[best]; /* proposals move the trials */
         for (int32_t way = -1; way <= 1; way += 2) {
-            const md_tn_choice *c = md_tn_neighbour(&l->tuning_point->space[t->family_at], t->family, t->config,
-                                                    w->step % t->family->n_fields, way);
+            const md_tn_choice *c = md_tn_neighbour(&l->tuning_point->space[t.family_at], t.family, t.config,
+                                                    w->step % t.family->n_fields, way);
             if (c)
-                add(l, t->family_at, c);
+                add(l, t.family_at, c);
         }
     }
 }
