@@ -161,6 +161,15 @@ ssize_t __wrap_read(int fd, void *bytes, size_t n)
     return -1;
 }
 
+/* What read() is where the C library checks the room for it. */
+ssize_t __wrap___read_chk(int fd, void *bytes, size_t n, size_t room);
+
+ssize_t __wrap___read_chk(int fd, void *bytes, size_t n, size_t room)
+{
+    assert_true(n <= room);
+    return __wrap_read(fd, bytes, n);
+}
+
 /* A read that a signal interrupts goes on; one that fails is a miss, and the file stays. */
 static void reads_that_fail(void **state)
 {
