@@ -2,10 +2,11 @@
  * texts of its stages in both dialects. MD_UPDATE_GOLDEN=1 writes the file anew: do so where a change is meant, after a
  * look at the texts (MD_SHOW_TEXTS=FORMULA prints them). A new formula is a line of its own with 0 in front, and then
  * "! " where it is split, so that products become chains. "random KIND SEED": formulas drawn by that seed and the next
- * ones, which no line names (support/random/random_text.h). Templates of kernels are not part of it. */
+ * ones (support/random/random_text.h); "catalogue": all named ones, whole and split.
+ * Templates of kernels are not part of it. */
 #include "base/file.h"
 #include "base/hash.h"
-#include "codegen/chain/chain.h"
+#include "codegen/chain/pairs.h"
 #include "codegen/product/product.h"
 #include "codegen/row/row.h"
 #include "codegen/row/scan_cuda.h"
@@ -18,7 +19,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 192, RANDOM = 24 };
+enum { MOST_FORMULAS = 256, RANDOM = 24 };
 
 typedef struct texts {
     uint64_t digest;
@@ -90,7 +91,7 @@ static void print_products(texts *t, const md_st_program *p, int32_t stage)
 {
     md_kn_param param[MD_KN_MAX_PARAMS];
     const int32_t n = md_cg_params(param, p, stage);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 2 * MD_CG_N_COLUMNS; i++) {
         md_cg_product product;
         md_strbuf defines = {0}, expr = {0};
         if (!md_cg_product_of(&product, p, stage, (md_cg_columns)(i / 2)))
@@ -120,6 +121,31 @@ static void print_chains(texts *t, const md_st_program *p, int32_t stage)
         for (int32_t side = 0; side < MD_ST_SIDES; side++)
             md_strbuf_printf(&defines, "%d%d ", md_cg_chain_is_load(&chain, (md_st_side)side),
                              md_cg_chain_is_linear(&chain, (md_st_side)side));
+        add(t, status, &defines, &expr);
+    }
+}
+
+/* What families ask of pairs, and the texts of both dialects. */
+static void print_pairs(texts *t, const md_st_program *p, int32_t stage)
+{
+    md_kn_param param[MD_KN_MAX_PARAMS];
+    const int32_t n = md_cg_params(param, p, stage);
+    for (int i = 0; i < MD_COUNT(dialects); i++) {
+        md_cg_chain c;
+        md_strbuf defines = {0}, expr = {0};
+        assert_true(md_cg_pairs_of(&c, p, stage, dialects[i]));
+        const md_st_pairs *pairs = c.c->pairs;
+        for (int32_t k = 0; k < pairs->n_operands; k++)
+            md_strbuf_printf(&defines, "deep %d; ", md_cg_pairs_is_deep(&c, k));
+        for (int32_t sum = 0; sum < pairs->n_sums; sum++) {
+            md_strbuf_printf(&defines, "halves %d, uses %d %d", (int)md_cg_pairs_halves(&c, sum),
+                             md_cg_pairs_uses(&c, sum, 0), pairs->n_products > 1 && md_cg_pairs_uses(&c, sum, 1));
+            for (int32_t early = 0; early < pairs->n_sums; early++)
+                md_strbuf_printf(&defines, ", follows %d", sum != early && md_cg_pairs_follows(&c, sum, early));
+        }
+        const md_status status =
+            (dialects[i] == MD_DEV_CUDA ? md_cg_pairs_print_cuda : md_cg_pairs_print)(&defines, &expr, &c, param, n);
+        md_cg_pairs_print_notes(&expr, &c);
         add(t, status, &defines, &expr);
     }
 }
@@ -211,7 +237,7 @@ static void print_stage(texts *t, const md_st_program *p, int32_t s)
 {
     print_params(t, p, s);
     if (p->stage[s].kind == MD_ST_CHAIN)
-        print_chains(t, p, s);
+        (p->stage[s].chain->pairs ? print_pairs : print_chains)(t, p, s);
     else if (p->stage[s].kind == MD_ST_ROW)
         print_rows(t, p, s);
     else if (p->stage[s].kind == MD_ST_SCAN)
@@ -259,6 +285,13 @@ static texts texts_of(const char *formula)
             assert_true(random_text(&text, kind, seed + (uint64_t)i));
             add_formula(&t, md_strbuf_text(&text), i % 2);
             md_strbuf_finish(&text);
+        }
+        return t;
+    }
+    if (!strcmp(formula, "catalogue")) {
+        for (int32_t i = 0; md_catalogue_at(i); i++) {
+            add_formula(&t, md_catalogue_at(i)->formula, false);
+            add_formula(&t, md_catalogue_at(i)->formula, true);
         }
         return t;
     }
