@@ -251,6 +251,25 @@ md_status data_make(data_set *out, md_context *context, md_op *op, const char *s
     return MD_OK;
 }
 
+md_status data_put_indices(md_context *context, md_op *op, const char *sizes, const md_tensor *tensor, uint64_t seed)
+{
+    data_set set = {.context = context};
+    md_status s = describe(&set, op, sizes);
+    const int64_t limit = open_axes(&set, sizes);
+    for (int32_t i = 0; i < set.n && s == MD_OK; i++) {
+        if (set.info[i].is_scalar || is_real(set.tensor[i].dtype) ||
+            (!is_index(op, set.info[i].name) && size_of_lengths(&set, op, i) == 0))
+            continue;
+        set.image[i] = malloc(bytes_of(&set, i));
+        if (!set.image[i])
+            return MD_OUT_OF_MEMORY;
+        fill(&set, op, i, limit, &seed);
+        s = md_copy(context, tensor[i].data, set.image[i], bytes_of(&set, i));
+        free(set.image[i]);
+    }
+    return s;
+}
+
 md_status data_clone(data_set *out, const data_set *from)
 {
     *out = *from;

@@ -20,6 +20,9 @@ typedef struct data_set {
  * axis that is gathered or scattered, lengths are three quarters of their size and more, other integers in 0..7;
  * scalars are 0.5 (reals) and 1 (integers). Free it, also after a failure. */
 md_status data_make(data_set *out, md_context *context, md_op *op, const char *sizes, uint64_t seed);
+/** Writes what data_make makes of index tensors and lengths into the tensors of these, which are by argument and have
+ * memory of the device. */
+md_status data_put_indices(md_context *context, md_op *op, const char *sizes, const md_tensor *tensor, uint64_t seed);
 /** The same sizes and values in memory of its own, without images: made by copies on the device. */
 md_status data_clone(data_set *out, const data_set *from);
 /** Makes data_at see what the device's tensor i holds now. */

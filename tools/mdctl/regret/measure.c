@@ -125,8 +125,9 @@ md_status regret_place(regret_study *study, const char *sizes)
     if (like.n > REGRET_ARGS || bytes > study->arena_bytes)
         return MD_UNSUPPORTED;
     size_t at = 0;
+    md_status s = MD_OK;
     study->n_sets = count_sets(study, bytes);
-    for (int k = 0; k < study->n_sets; k++) {
+    for (int k = 0; k < study->n_sets && s == MD_OK; k++) {
         regret_set *set = &study->set[k];
         *set = like;
         for (int32_t i = 0; i < set->n; i++) {
@@ -134,8 +135,9 @@ md_status regret_place(regret_study *study, const char *sizes)
             set->arg[i] = md_t(&set->tensor[i]);
             at += bytes_of(&set->tensor[i]);
         }
+        s = data_put_indices(study->context, op, sizes, set->tensor, (uint64_t)k + 1);
     }
-    return MD_OK;
+    return s;
 }
 
 /* ---- Times */
