@@ -657,6 +657,12 @@ class Regret(Base):
         self.assertRegex(shape["best"], "^(chain/|0:gem.*; 1:.*; 2:gem)")
         self.assertGreater(shape["timed"], len(shape["predicted"]))  # the parts, too
 
+    def test_look_ups(self):
+        """What a formula looks up is there: an index outside would be reported by the next call."""
+        board = self.file("board", "Y[t,n]=sum[k](X[t,k]*W[e:i32[t],n,k]) f32 count=3 seed=5 t=8..64 n=8..16 k=8..16 W.0=2..8\n")
+        lines = self.json_lines(self.good("regret", board, "--modes", "measure,hybrid", *self.FEW))
+        self.assertEqual([x["failed"] for x in lines if "sum" in x], [0, 0])
+
     def test_bad(self):
         self.bad(2, "regret", part="regret takes boards")
         self.bad(2, "regret", "/nonexistent/board", part="/nonexistent/board")
