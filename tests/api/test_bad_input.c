@@ -457,6 +457,9 @@ static void destroying_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contexts), /* they change the environment: nothing is being built yet */
+        cmocka_unit_test(no_compiler),
+        cmocka_unit_test(temporary_folder),
         cmocka_unit_test(attention),
         cmocka_unit_test(formulas),
         cmocka_unit_test(formula_errors_show_the_place),
@@ -465,10 +468,7 @@ int main(void)
         cmocka_unit_test(an_overwritten_input_is_copied),
         cmocka_unit_test(indices_out_of_range),
         cmocka_unit_test(lengths),
-        cmocka_unit_test(contexts),
         cmocka_unit_test(pins),
-        cmocka_unit_test(no_compiler),
-        cmocka_unit_test(temporary_folder),
         cmocka_unit_test(nothing_is_enough),
         cmocka_unit_test(destroying_nothing),
     };

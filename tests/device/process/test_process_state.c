@@ -9,6 +9,7 @@
 #include "device/nvrtc/nvrtc.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <locale.h>
@@ -110,9 +111,11 @@ static void nothing_changes(void **state)
 
 static void reap_all(int number)
 {
+    const int error = errno;
     (void)number;
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
+    errno = error;
 }
 
 /* Applications that ignore SIGCHLD, or reap every child, get kernels all the same. */

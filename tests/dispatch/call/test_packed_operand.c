@@ -23,7 +23,7 @@ static const md_context_options on_host = {.device = "host", .threads = 2};
 
 static data *make_data(void)
 {
-    static uint64_t state;
+    static _Thread_local uint64_t state;
     state = state ? state : check_seed();
     data *d = calloc(1, sizeof *d);
     assert_non_null(d);
