@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import pathlib
-import resource
 import shutil
 import signal
 import subprocess
@@ -70,11 +69,11 @@ class Broken(Exception):
     """The tree does not build, or there is no such thing: nothing that is judged would mean anything."""
 
 
-def limit_memory(is_sanitized):
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if not is_sanitized:  # sanitizers reserve more
-        resource.setrlimit(resource.RLIMIT_DATA, (16 * GIB, 16 * GIB))  # not of addresses: the asynchronous device reserves many
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * GIB, 1024 * GIB))  # its memory is a sparse file, too
+def with_limits(command, is_sanitized):
+    """The command, whose processes leave no cores, and take no more memory than a test may need."""
+    # not of addresses: the asynchronous device reserves many, and its memory is a sparse file; sanitizers reserve more
+    limits = f"ulimit -c 0; ulimit -f {2 * GIB}; " + ("" if is_sanitized else f"ulimit -d {16 * GIB // 1024}; ")
+    return ["sh", "-c", limits + 'exec "$@"', "sh", *command]
 
 
 def end_group(child):
@@ -84,10 +83,10 @@ def end_group(child):
         pass
 
 
-def run_limited(command, env, cwd, seconds, limit):
+def run_limited(command, env, cwd, seconds):
     """Runs a command and whatever it starts, until its first case fails; its exit status, None where it took longer."""
     with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True, preexec_fn=limit) as child:
+                          stderr=subprocess.STDOUT, errors="replace", start_new_session=True) as child:
         late = threading.Event()
         clock = threading.Timer(seconds, lambda: (late.set(), end_group(child)))
         clock.start()
@@ -105,9 +104,8 @@ def run_limited(command, env, cwd, seconds, limit):
 class Build:
     """A copy of the tree with a build of its own: nothing outside `folder` is written."""
 
-    def __init__(self, root, folder, is_sanitized=False, takes_full=False, cores=None):
+    def __init__(self, root, folder, is_sanitized=False, takes_full=False):
         self.root, self.folder, self.is_sanitized, self.takes_full = root, folder, is_sanitized, takes_full
-        self.cores = cores or os.sched_getaffinity(0)
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
@@ -120,9 +118,8 @@ class Build:
         if not self.build_env["CCACHE_DIR"]:
             del self.build_env["CCACHE_DIR"]
 
-    def command(self, *words, cores=None):
-        return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace",
-                              preexec_fn=lambda: os.sched_setaffinity(0, cores or self.cores))
+    def command(self, *words):
+        return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace")
 
     def copy_tree(self):
         """Tracked and new files; those that are the same keep their times, so that little is built again."""
@@ -141,9 +138,13 @@ class Build:
                 os.utime(copy)
 
     def copy_build(self, other):
-        """Takes the tree and the build of another with their times; the paths in files of the build become this one's."""
+        """Takes the tree and the build of another with their times; the paths in files of the build become this one's.
+        Programs of tests are the same files: linkers write new ones. So little is written, whatever the number of jobs."""
+        def copy(source, to):
+            is_program = source.startswith(str(other.build / "tests")) and "." not in os.path.basename(source)
+            return os.link(source, to) if is_program else shutil.copy2(source, to)
         for name in ("tree", "build"):
-            shutil.copytree(other.folder / name, self.folder / name, symlinks=True)
+            shutil.copytree(other.folder / name, self.folder / name, symlinks=True, copy_function=copy)
         for file in self.build.rglob("*"):
             if file.suffix in (".ninja", ".json") and file.is_file():
                 times, text = file.stat(), file.read_text(encoding="utf-8")
@@ -166,7 +167,7 @@ class Build:
                 raise Broken(done.stdout + done.stderr)
         self.make(["build.ninja"])
         if is_whole:
-            self.make([], os.sched_getaffinity(0))
+            self.make([])
         self.tests = dict(self.by_file(self.named(self.introspect("tests"))))
         self.targets = {t["id"]: t for t in self.introspect("targets")}
         self.objects = {}
@@ -198,8 +199,8 @@ class Build:
     def introspect(self, what):
         return json.loads((self.build / "meson-info" / f"intro-{what}.json").read_text(encoding="utf-8"))
 
-    def make(self, files, cores=None):
-        done = self.command("ninja", "-C", str(self.build), *files, cores=cores)
+    def make(self, files):
+        done = self.command("ninja", "-C", str(self.build), *files)
         if done.returncode != 0:
             raise Broken((done.stdout + done.stderr)[-6000:])
 
@@ -209,10 +210,6 @@ class Build:
         if files:
             self.make(files)
         return [(self.build / f).read_bytes() for f in files]
-
-    def limit(self):
-        limit_memory(self.is_sanitized)
-        os.sched_setaffinity(0, self.cores)
 
     def write(self, path, text):
         """The time must differ from that of the object file, however quick the machine is."""
@@ -250,8 +247,8 @@ class Build:
         if files:
             self.make(files)
         started = time.monotonic()
-        status = run_limited(test["cmd"], {**self.env, **test["env"]}, test["workdir"] or str(self.build), seconds,
-                             self.limit)
+        status = run_limited(with_limits(test["cmd"], self.is_sanitized), {**self.env, **test["env"]},
+                             test["workdir"] or str(self.build), seconds)
         spent = time.monotonic() - started
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
