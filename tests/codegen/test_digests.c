@@ -91,12 +91,16 @@ static void print_products(texts *t, const md_st_program *p, int32_t stage)
 {
     md_kn_param param[MD_KN_MAX_PARAMS];
     const int32_t n = md_cg_params(param, p, stage);
-    for (int i = 0; i < 2 * MD_CG_N_COLUMNS; i++) {
+    const md_dev_facts facts = {.vector_bytes = 64, .flags = "-mavx512bf16"};
+    for (int i = 0; i < 4 * MD_CG_N_COLUMNS; i++) {
         md_cg_product product;
         md_strbuf defines = {0}, expr = {0};
-        if (!md_cg_product_of(&product, p, stage, (md_cg_columns)(i / 2)))
+        if (!md_cg_product_of(&product, p, stage, (md_cg_columns)(i / 4)))
             continue;
         product.dialect = dialects[i & 1];
+        product.gathers_windows = i & 1 && i & 2 && md_cg_product_window(&product) >= 0;
+        if (!(i & 1) && i & 2)
+            md_cg_product_pair_bf16(&product, &facts);
         const bool has_result = md_cg_product_has_result(&product);
         md_status status = md_cg_product_print(&defines, &expr, &product, param, n);
         for (int32_t k = 0; k < 1 + product.n_products; k++)
@@ -250,6 +254,23 @@ static void print_stage(texts *t, const md_st_program *p, int32_t s)
         print_fetched(t, p, s);
 }
 
+/* Operations and bytes of the stages at some sizes. */
+static void print_work(md_strbuf *out, const md_st_program *p)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1}, {7, 64, 33}, {0, 3, 2}, {4096, 5, 1000}};
+    const md_fx_formula *f = p->formula;
+    for (int i = 0; i < MD_COUNT(sizes); i++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        for (int32_t d = 0; d < f->n_dims; d++)
+            size[d] = f->dim[d].size >= 0 ? f->dim[d].size : sizes[i][d % 3];
+        for (int32_t s = 0; s < p->n_stages; s++) {
+            double flops, bytes;
+            md_st_work(&flops, &bytes, p, s, size);
+            md_strbuf_printf(out, "%.9g %.9g; ", flops, bytes);
+        }
+    }
+}
+
 /* The formula as the library prints it, its stages, and their texts; of one that is refused, why. */
 static void add_formula(texts *t, const char *formula, bool is_split)
 {
@@ -264,6 +285,7 @@ static void add_formula(texts *t, const char *formula, bool is_split)
     if (status == MD_OK) {
         md_fx_print(&text, f);
         print_program(&program, p);
+        print_work(&program, p);
     } else {
         md_strbuf_add(&text, md_last_error());
     }
