@@ -208,7 +208,6 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix)
     if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != (ssize_t)sizeof bits) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        /* not unique for certain: O_EXCL detects a collision */
         bits = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uint64_t)getpid() << 20 ^ (uintptr_t)&bits;
     }
     snprintf(out, MD_SR_PATH, MD_SR_FRESH "/%s-%016" PRIx64, prefix, bits);
@@ -221,10 +220,12 @@ bool md_sr_put_back(int at, const char *aside, const char *path)
 
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives)
 {
+    /* Not O_EXCL: on NFS such a file has no time stamp until it is open, and other machines took it for an old one. */
+    enum { HOW = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC };
     md_sr_fresh_name(name, "new");
-    int fd = md_above_standard(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    int fd = md_above_standard(openat(at, name, HOW, 0600));
     if (fd < 0 && errno == ENOENT && make_one(at, MD_SR_FRESH))
-        fd = md_above_standard(openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        fd = md_above_standard(openat(at, name, HOW, 0600));
     if (fd < 0) {
         fail_path("make", name);
         return MD_IO;
@@ -251,7 +252,8 @@ md_status md_sr_file_add(bool *is_new, int at, const char *path, const void *byt
     if (!*is_new && errno == ENOENT && make_parents(at, path))
         *is_new = linkat(at, name, at, path, 0) == 0;
     int reason = *is_new ? 0 : errno;
-    if (reason && reason != EEXIST && renameat(at, name, at, path) == 0) { /* there are no hard links */
+    const bool may_have_links = reason == EEXIST || reason == ENOENT || reason == ESTALE || reason == EIO;
+    if (reason && !may_have_links && renameat(at, name, at, path) == 0) {
         *is_new = true;
         reason = 0;
     }
@@ -265,20 +267,25 @@ md_status md_sr_file_add(bool *is_new, int at, const char *path, const void *byt
     return MD_IO;
 }
 
-md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n)
+md_status md_sr_fresh_rename(int at, const char *fresh, const char *path)
 {
-    char name[MD_SR_PATH];
-    MD_TRY(md_sr_fresh_write(name, at, bytes, n, true));
-    bool is_there = renameat(at, name, at, path) == 0;
+    bool is_there = renameat(at, fresh, at, path) == 0;
     if (!is_there && errno == ENOENT && make_parents(at, path))
-        is_there = renameat(at, name, at, path) == 0;
+        is_there = renameat(at, fresh, at, path) == 0;
     if (is_there) {
         sync_parent(at, path);
         return MD_OK;
     }
     const int reason = errno;
-    unlinkat(at, name, 0);
+    unlinkat(at, fresh, 0);
     errno = reason;
     fail_path("write", path);
     return MD_IO;
+}
+
+md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n)
+{
+    char name[MD_SR_PATH];
+    MD_TRY(md_sr_fresh_write(name, at, bytes, n, true));
+    return md_sr_fresh_rename(at, name, path);
 }

@@ -31,6 +31,8 @@ void md_sr_fresh_name(char out[MD_SR_PATH], const char *prefix);
 bool md_sr_put_back(int at, const char *aside, const char *path);
 /** Writes a file under a fresh name. `survives`: waits until it is on disk. */
 md_status md_sr_fresh_write(char name[MD_SR_PATH], int at, const void *bytes, size_t n, bool survives);
+/** Gives such a file its name, and replaces an older one. Makes missing folders. On failure it is removed. */
+md_status md_sr_fresh_rename(int at, const char *fresh, const char *path);
 /** Writes a file under its name, whole or not at all, and replaces an older one. Makes missing folders. */
 md_status md_sr_file_write(int at, const char *path, const void *bytes, size_t n);
 /** The same, but an older one stays: the file server decides, whatever this machine has cached. Where there are no hard

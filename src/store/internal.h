@@ -51,11 +51,13 @@ void md_sr_clear_fresh(int fd);
 typedef struct md_sr_payload {
     const void *bytes;
     size_t n;
+    bool is_added; /* an entry that is there stays */
+    const md_sr_lease *lease; /* an entry is replaced only while it is held; NULL: always */
 } md_sr_payload;
-/** md_sr_put. is_new: where an entry is there already it stays, and *is_new is false; NULL: it is replaced. */
-md_status md_sr_put_counted(bool *is_new, md_sr *store, const char *kind, const char *key,
+/** md_sr_put. *is_done: false where the entry that is there stays. */
+md_status md_sr_put_counted(bool *is_done, md_sr *store, const char *kind, const char *key,
                             const md_sr_payload *payload);
-/** True if the lease is still this process's, as far as can be seen. */
+/** True if the lease is still this process's, as far as can be seen, and half of its time is left. */
 bool md_sr_lease_is_held(const md_sr_lease *lease);
 /** Logs one warning a store, with the last error. */
 void md_sr_warn_once(md_sr *store, const char *what);

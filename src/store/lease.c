@@ -24,6 +24,7 @@ struct md_sr_lease {
     int fd; /* of the environment, owned by the store; -1: no file was written */
     char path[MD_SR_PATH];
     char text[256]; /* the file's content; unique */
+    unsigned long long until_ms, limit_ms;
 };
 
 typedef struct owner {
@@ -191,16 +192,43 @@ static bool end_if_over(int fd, const char *path, const char *mine_name, const o
     return is_clear;
 }
 
-/* *is_ours: the lease is ours now. IO: no file can be written. */
-static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
+/* Writes what becomes the lease if it gets its name. Its time runs from now on. */
+static md_status write_own(char name[MD_SR_PATH], owner *mine, md_sr_lease *l, int64_t limit_ms)
 {
-    char name[MD_SR_PATH];
-    MD_TRY(md_sr_fresh_write(name, l->fd, l->text, strlen(l->text), false));
-    const int lock = lock_leases(l->fd);
+    describe_self(mine, limit_ms);
+    l->until_ms = mine->until_ms;
+    l->limit_ms = mine->limit_ms;
+    snprintf(l->text, sizeof l->text, "lease 1 %s %s %ld %llu %llu %llu %s\n", mine->boot, mine->machine, mine->pid,
+             mine->start, mine->until_ms, mine->limit_ms, mine->token);
+    return md_sr_fresh_write(name, l->fd, l->text, strlen(l->text), false);
+}
+
+/* Links the file of that name, or tells why not. */
+static md_status link_own(bool *is_ours, const md_sr_lease *l, const char *name, const owner *mine)
+{
     *is_ours = linkat(l->fd, name, l->fd, l->path, 0) == 0;
-    md_status status = *is_ours || errno == EEXIST ? MD_OK : md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
-    if (status == MD_OK && !*is_ours && end_if_over(l->fd, l->path, name, mine))
+    if (!*is_ours && errno != EEXIST)
+        return md_fail(MD_IO, "cannot make a lease: %s", strerror(errno));
+    if (!*is_ours && end_if_over(l->fd, l->path, name, mine))
         *is_ours = linkat(l->fd, name, l->fd, l->path, 0) == 0;
+    return MD_OK;
+}
+
+/* *is_ours: the lease is ours now. IO: no file can be written. */
+static md_status take(bool *is_ours, md_sr_lease *l, int64_t limit_ms)
+{
+    enum { LATE = 8 }; /* of a lease that waited for the lock, this part of its time may be gone */
+    char name[MD_SR_PATH];
+    owner mine;
+    MD_TRY(write_own(name, &mine, l, limit_ms));
+    const int lock = lock_leases(l->fd);
+    md_status status = MD_OK;
+    if (mine.until_ms < since_boot_ms() + mine.limit_ms - mine.limit_ms / LATE) {
+        unlinkat(l->fd, name, 0);
+        status = write_own(name, &mine, l, limit_ms);
+    }
+    if (status == MD_OK)
+        status = link_own(is_ours, l, name, &mine);
     unlock_leases(lock);
     unlinkat(l->fd, name, 0);
     return status;
@@ -209,17 +237,13 @@ static md_status take(bool *is_ours, md_sr_lease *l, const owner *mine)
 md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int64_t limit_ms)
 {
     char hex[33];
-    owner mine;
     bool is_ours = true;
     md_sr_lease *l = calloc(1, sizeof *l);
     if (!l)
         return md_fail_memory();
-    describe_self(&mine, limit_ms);
     md_digest_text(hex, md_hash128(key, strlen(key)));
     snprintf(l->path, sizeof l->path, MD_SR_LEASES "/%s", hex);
-    snprintf(l->text, sizeof l->text, "lease 1 %s %s %ld %llu %llu %llu %s\n", mine.boot, mine.machine, mine.pid,
-             mine.start, mine.until_ms, mine.limit_ms, mine.token);
-    if (md_sr_writable_fd(&l->fd, store) != MD_OK || take(&is_ours, l, &mine) != MD_OK)
+    if (md_sr_writable_fd(&l->fd, store) != MD_OK || take(&is_ours, l, limit_ms) != MD_OK)
         l->fd = -1; /* there is no folder, or it is not writable: everyone gets the lease */
     if (!is_ours) {
         free(l);
@@ -229,20 +253,20 @@ md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int
     return MD_OK;
 }
 
-md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *name)
+md_status md_sr_lease_to_write(md_sr_lease **out, md_sr *store, const char *what, const char *name)
 {
     enum { LIMIT_MS = 5000, WAIT_MS = 8000, STEP_MS = 2 }; /* a lease of a dead machine ends meanwhile */
-    md_sr_lease *lease = NULL;
     md_strbuf key = {0};
+    *out = NULL;
     md_strbuf_printf(&key, "%s %s", what, name);
-    for (int ms = 0; ms < WAIT_MS && !lease; ms += STEP_MS) {
-        if (md_sr_lease_take(&lease, store, md_strbuf_text(&key), LIMIT_MS) != MD_OK)
-            break;
-        if (!lease)
+    md_status s = key.failed ? md_fail_memory() : MD_OK;
+    for (int ms = 0; s == MD_OK && ms < WAIT_MS && !*out; ms += STEP_MS) {
+        s = md_sr_lease_take(out, store, md_strbuf_text(&key), LIMIT_MS);
+        if (s == MD_OK && !*out)
             nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
     }
     md_strbuf_finish(&key);
-    return lease;
+    return s;
 }
 
 /* True if the file is ours still: it may have ended, and another process may hold it now. It takes no memory: a lease
@@ -258,9 +282,11 @@ static bool is_ours_still(const md_sr_lease *l)
     return n == (ssize_t)strlen(l->text) && !memcmp(text, l->text, (size_t)n);
 }
 
+/* Half of the time is left for what follows. The clock is asked last: on a network file system each look may take
+ * seconds. */
 bool md_sr_lease_is_held(const md_sr_lease *l)
 {
-    return l->fd < 0 || is_ours_still(l);
+    return l->fd < 0 || (is_ours_still(l) && since_boot_ms() < l->until_ms - l->limit_ms / 2);
 }
 
 void md_sr_lease_release(md_sr_lease **lease)

@@ -212,34 +212,57 @@ md_status md_sr_find(void **out, size_t *n, md_sr *store, const char *kind, cons
 
 /* ---- Writing */
 
-/* is_new NULL: an older entry is replaced; else it stays. */
-static md_status put_in(bool *is_new, md_sr *s, const char *kind, const char *full, const md_sr_payload *payload)
+/* Replaces the file while the lease is held, which is asked for when the new one is on disk: that may take long. */
+static md_status replace_held(bool *is_done, int fd, const char *path, const md_sr_payload *packed)
+{
+    char name[MD_SR_PATH];
+    MD_TRY(md_sr_fresh_write(name, fd, packed->bytes, packed->n, true));
+    *is_done = md_sr_lease_is_held(packed->lease);
+    if (*is_done)
+        return md_sr_fresh_rename(fd, name, path);
+    unlinkat(fd, name, 0);
+    return MD_OK;
+}
+
+static md_status put_file(bool *is_done, int fd, const char *path, const md_sr_payload *packed)
+{
+    if (packed->is_added)
+        return md_sr_file_add(is_done, fd, path, packed->bytes, packed->n);
+    if (packed->lease)
+        return replace_held(is_done, fd, path, packed);
+    *is_done = true;
+    return md_sr_file_write(fd, path, packed->bytes, packed->n);
+}
+
+static md_status put_in(bool *is_done, md_sr *s, const char *kind, const char *full, const md_sr_payload *payload)
 {
     char path[MD_SR_PATH];
     void *bytes = NULL;
-    size_t n_bytes = 0;
+    md_sr_payload packed = *payload;
     int fd = -1;
     MD_TRY(md_sr_writable_fd(&fd, s));
     if (!md_sr_path(path, kind, md_hash128(full, strlen(full))))
         return md_fail(MD_INVALID_ARGUMENT, "'%.200s' is no kind of entry", kind);
-    MD_TRY(md_sr_entry_pack(&bytes, &n_bytes, s->environment, full, payload->bytes, payload->n));
-    const md_status status =
-        is_new ? md_sr_file_add(is_new, fd, path, bytes, n_bytes) : md_sr_file_write(fd, path, bytes, n_bytes);
+    MD_TRY(md_sr_entry_pack(&bytes, &packed.n, s->environment, full, payload->bytes, payload->n));
+    packed.bytes = bytes;
+    const md_status status = put_file(is_done, fd, path, &packed);
     free(bytes);
     return status;
 }
 
-md_status md_sr_put_counted(bool *is_new, md_sr *store, const char *kind, const char *key, const md_sr_payload *payload)
+md_status md_sr_put_counted(bool *is_done, md_sr *store, const char *kind, const char *key,
+                            const md_sr_payload *payload)
 {
     if (!store || !store->has_user)
         return md_fail(MD_IO, "there is no folder to keep things in");
     char *full = full_key(kind, key);
     if (!full)
         return md_fail_memory();
-    const md_status status = put_in(is_new, store, kind, full, payload);
+    const md_status status = put_in(is_done, store, kind, full, payload);
     free(full);
     if (status == MD_OK) {
-        count(&store->count.written);
+        if (*is_done)
+            count(&store->count.written);
         return MD_OK;
     }
     count(&store->count.write_failures);
@@ -251,7 +274,8 @@ md_status md_sr_put_counted(bool *is_new, md_sr *store, const char *kind, const 
 
 md_status md_sr_put(md_sr *store, const char *kind, const char *key, const void *payload, size_t n)
 {
-    return md_sr_put_counted(NULL, store, kind, key, &(md_sr_payload){payload, n});
+    bool is_done;
+    return md_sr_put_counted(&is_done, store, kind, key, &(md_sr_payload){.bytes = payload, .n = n});
 }
 
 void md_sr_discard(md_sr *store, const char *kind, const char *key)

@@ -76,9 +76,9 @@ typedef struct md_sr_lease md_sr_lease;
 /** Takes the lease of a key for limit_ms. OK with *out NULL: another process holds it. A lease ends when it is
  * released, when its owner has died, or after its time. If no file can be written, everyone gets the lease. */
 md_status md_sr_lease_take(md_sr_lease **out, md_sr *store, const char *key, int64_t limit_ms);
-/** Takes "WHAT NAME" for a short write (5 s), for which another process is waited for, 8 s at most. NULL: it was not to
- * be had, and the caller goes on without it. */
-md_sr_lease *md_sr_lease_to_write(md_sr *store, const char *what, const char *name);
+/** Takes "WHAT NAME" for a short write (5 s), for which another process is waited for, 8 s at most. OK with *out NULL:
+ * others had it all the time. */
+md_status md_sr_lease_to_write(md_sr_lease **out, md_sr *store, const char *what, const char *name);
 void md_sr_lease_release(md_sr_lease **lease);
 
 /* ---- Housekeeping over all environments of a user's folder */

@@ -4,6 +4,7 @@
  *   longer (the clients' caches), unless this host itself makes the name or hears from the server that it exists;
  * - a file that another host replaced gives ESTALE, at open() or at read();
  * - flock() always succeeds, and excludes nobody;
+ * - a file that is made by O_EXCL has a number of the client's for its time stamp, until it is open;
  * - hosts have names, boots and clocks of their own. The server's clock is that of the files.
  *
  * What goes to the server by name is true at once: O_EXCL, link(), rename(), unlink(). NFS_ROOT is the folder,
@@ -170,6 +171,15 @@ static bool is_there(int at, const char *path)
 
 /* ---- Look-ups */
 
+/* The server notes by which request a file was made, in place of its time, until the client sets that. */
+static void verify_exclusive(int fd)
+{
+    const struct timespec number[2] = {{.tv_sec = getpid()}, {.tv_sec = getpid()}};
+    (void)futimens(fd, number);
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    (void)futimens(fd, NULL);
+}
+
 static int open_any(const char *symbol, int at, const char *path, int flags, mode_t mode)
 {
     int (*const next)(int, const char *, int, ...) = (int (*)(int, const char *, int, ...))real(symbol);
@@ -179,6 +189,8 @@ static int open_any(const char *symbol, int at, const char *path, int flags, mod
         const int fd = next(at, path, flags, mode);
         if (fd >= 0 && was_missing)
             note_change(name, true);
+        if (fd >= 0 && flags & O_EXCL)
+            verify_exclusive(fd);
         return fd;
     }
     const int lie = flags & O_DIRECTORY ? 0 : lie_about(name, true);

@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 int __real_renameat(int from_fd, const char *from, int to_fd, const char *to);
@@ -36,6 +38,12 @@ static struct {
     int error;
 } disk;
 
+/* What others do while a file is written to disk. */
+static struct {
+    void (*is_asked)(void *user);
+    void *user;
+} during_sync;
+
 static int do_to_disk(char what)
 {
     const size_t n = strlen(disk.order);
@@ -50,6 +58,8 @@ int __wrap_fsync(int fd)
 {
     struct stat facts;
     assert_int_equal(fstat(fd, &facts), 0);
+    if (during_sync.is_asked && S_ISREG(facts.st_mode))
+        during_sync.is_asked(during_sync.user);
     return do_to_disk(S_ISDIR(facts.st_mode) ? 'D' : 'F');
 }
 
@@ -93,12 +103,24 @@ static void lease_path(char out[4600], const scratch *s, const char *key)
     snprintf(out, 4600, "%s/%s/lease/%s", s->root, environment, hex);
 }
 
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+static long later_s; /* by which all clocks are ahead */
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *t)
+{
+    const int status = __real_clock_gettime(id, t);
+    t->tv_sec += later_s;
+    return status;
+}
+
 int __real_flock(int fd, int how);
 int __wrap_flock(int fd, int how);
 
-/* The next calls that lock fail; calls are counted. */
+/* The next calls that lock fail, or take so long; calls are counted. */
 static struct {
     int error, n_times, n_calls, n_held;
+    long takes_s;
 } lock;
 
 int __wrap_flock(int fd, int how)
@@ -108,6 +130,7 @@ int __wrap_flock(int fd, int how)
         return __real_flock(fd, how);
     }
     lock.n_calls++;
+    later_s += lock.takes_s;
     if (lock.n_times > 0) {
         lock.n_times--;
         errno = lock.error;
@@ -141,6 +164,34 @@ static void locks_that_fail(void **state)
         md_sr_lease_release(&a);
         lock.n_times = 0;
     }
+    md_sr_close(&store);
+}
+
+/* The time of a lease runs from when it is taken, however long its process waited for the lock before. */
+static void locks_that_take_long(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here");
+    md_sr_lease *a = NULL, *b = NULL;
+    scratch_put(store, "k", "x");
+    for (lock.takes_s = 1; lock.takes_s <= 64; lock.takes_s *= 4) {
+        assert_ok(md_sr_lease_take(&a, store, "a", 16000));
+        assert_non_null(a);
+        const long takes_s = lock.takes_s;
+        lock.takes_s = 0;
+        assert_ok(md_sr_lease_take(&b, store, "a", 16000));
+        assert_null(b);
+        later_s += 13;
+        assert_ok(md_sr_lease_take(&b, store, "a", 16000));
+        assert_null(b);
+        later_s += 4;
+        assert_ok(md_sr_lease_take(&b, store, "a", 16000));
+        assert_non_null(b);
+        md_sr_lease_release(&a);
+        md_sr_lease_release(&b);
+        lock.takes_s = takes_s;
+    }
+    lock.takes_s = 0;
     md_sr_close(&store);
 }
 
@@ -271,6 +322,51 @@ static void a_file_that_is_healed_meanwhile(void **state)
     md_sr_close(&store);
 }
 
+/* ---- Updates */
+
+typedef struct rival {
+    md_sr *store;
+    int n_left; /* writes of others that the other process comes before */
+} rival;
+
+static md_status add_text(void **out, size_t *n_out, void *user, const void *there, size_t n)
+{
+    char *text = NULL;
+    assert_true(asprintf(&text, "%.*s%s", (int)n, (const char *)there, (const char *)user) >= 0);
+    *out = text;
+    *n_out = strlen(text);
+    return MD_OK;
+}
+
+/* The lease of an update that takes longer than its time goes to another process, which writes. */
+static void take_over(void *user)
+{
+    rival *r = user;
+    during_sync.is_asked = NULL;
+    if (r->n_left-- > 0) {
+        later_s += 6;
+        assert_ok(md_sr_update(r->store, "note", "k", add_text, (void *)"b"));
+        during_sync.is_asked = take_over;
+    }
+}
+
+static void an_update_that_takes_long(void **state)
+{
+    scratch *s = *state;
+    rival r = {.n_left = 1, .store = scratch_open(s, "here")};
+    md_sr *store = scratch_open(s, "here");
+    scratch_put(store, "k", "-");
+    during_sync.is_asked = take_over;
+    during_sync.user = &r;
+    assert_ok(md_sr_update(store, "note", "k", add_text, (void *)"a"));
+    during_sync.is_asked = NULL;
+    assert_true(r.n_left < 1);
+    scratch_expect(store, "k", "-ba");
+    scratch_shell("test -z \"$(ls -A '%s'/*/.fresh)\"", s->root);
+    md_sr_close(&store);
+    md_sr_close(&r.store);
+}
+
 /* An entry is on the disk before it has its name, and its name is when the writer goes on. */
 static void entries_survive_power_cuts(void **state)
 {
@@ -316,6 +412,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lease_that_is_taken_meanwhile, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_changes_meanwhile_is_given_back, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(locks_that_take_long, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(an_update_that_takes_long, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(locks_that_fail, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(entries_survive_power_cuts, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(writes_that_fail, scratch_setup, scratch_teardown),
