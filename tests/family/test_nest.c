@@ -18,6 +18,7 @@ static const char one_row[] = "Y[j] = sum[r,s](X[r,j + s] * W[r,s])";
 static const char same[] = "Y[i,j] = V[j] + sum[r,s](Z[i + r,i + s])"; /* a sum that lanes share */
 static const char product[] = "Y[i,j] = prod[r,s](X[i + r,j + s])";
 static const char any[] = "Y:bool[i,j] = any[r,s](X[i + r,j + s] > W[r,s])";
+static const char fixed[] = "size r=2, s=60; Y[i,j] = where(j > 2, sum[r,s](X[N:i32[i] + r,j + s]), V[j])"; /* no cut */
 static const char looked_up[] = "Y[i,j] = sum[r,s](X[N:i32[r],j + s] * W[r,s] * V[i])";
 
 static const struct {
@@ -44,6 +45,7 @@ static const struct {
     {product, "i=5, j=17, r=2, s=3"},
     {any, "i=5, j=17, r=2, s=3"},
     {looked_up, "i=5, j=17, r=4, s=3, X.0=6"},
+    {fixed, "i=9, j=18, r=2, s=60, X.0=12, X.1=99"},
 };
 
 static void test_layouts(void **state)

@@ -260,6 +260,8 @@ static void choose_cut(accumulator *a)
         else
             a->points *= size > 0 ? size : 1;
     }
+    if (a->cut < 0)
+        a->total_type = a->type;
 }
 
 static void print_total(accumulator *a)
