@@ -96,7 +96,9 @@ static md_blas_answers *make_answers(const struct md_dev_cuda_blas *blas, const 
         md_blas_answers_free(answers, &blas->f);
         return NULL;
     }
+    const enum cudaStreamCaptureMode before = md_blas_set_mode(cudaStreamCaptureModeRelaxed);
     ask(answers, blas, workspace_bytes);
+    (void)md_blas_set_mode(before);
     return answers;
 }
 

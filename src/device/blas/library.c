@@ -60,6 +60,16 @@ static void free_locks(struct md_dev_cuda_blas *blas)
     (void)pthread_mutex_destroy(&blas->lock);
 }
 
+static bool make_handle(struct md_dev_cuda_blas *blas)
+{
+    if (!open_library(&blas->f))
+        return false;
+    const enum cudaStreamCaptureMode before = md_blas_set_mode(cudaStreamCaptureModeRelaxed);
+    const int error = blas->f.create(&blas->handle);
+    (void)md_blas_set_mode(before);
+    return error == 0;
+}
+
 static struct md_dev_cuda_blas *create(void)
 {
     struct md_dev_cuda_blas *blas = calloc(1, sizeof *blas);
@@ -74,7 +84,7 @@ static struct md_dev_cuda_blas *create(void)
         free(blas);
         return NULL;
     }
-    if (!open_library(&blas->f) || blas->f.create(&blas->handle)) {
+    if (!make_handle(blas)) {
         free_locks(blas);
         free(blas);
         return NULL;
