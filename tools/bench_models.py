@@ -2,29 +2,37 @@
 """Training steps of models beside each other: eager PyTorch, Inductor, multidispatch. Prints lines of JSON.
 
     tools/bench_models.py [--models bert,gpt2] [--device cuda] [--batch 8] [--length 64] [--seconds 5] [--kernels 10]
+                          [--jobs 4]
 
 A step is forward, loss and backward (--optimizer: and PyTorch's AdamW) under bf16 autocast (--no-amp: f32),
 compiled for these sizes (--dynamic: for any). The ways take turns, step by step, so that a machine whose speed drifts
 does so for all. Per model and way: the median and the
-smallest step time, the first step, the last loss; at the end the geometric mean of eager's time over each way's. On CUDA
+smallest step time, the first step, its loss and the norm of its gradients, the last loss; at the end the geometric mean of eager's time over each way's. On CUDA
 a step is captured in a CUDA graph where that is possible ("graph": true), after all kernels of this library are built:
 a graph keeps those that it was captured with. "operations": PyTorch's in a step, those inside of others not counted;
 "kernels" (CUDA): kernels, copies and fills of a step outside of a graph, and "kernel_us" their time; --kernels N: the N that
-take most of it, their times and how many there are. "plain" is a BERT of PyTorch's own modules: it needs no transformers."""
+take most of it, their times and how many there are. "plain" is a BERT of PyTorch's own modules: it needs no transformers.
+--jobs: so many models at once, each in a process; while one is timed, the others are stopped."""
 
 import argparse
 import collections
+import concurrent.futures
+import contextlib
 import copy
 import json
 import math
+import multiprocessing
+import os
 import pathlib
 import statistics
 import sys
+import tempfile
 import time
 
 import torch
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
+import model_table
 import models
 
 WAYS = ("eager", "inductor", "multidispatch")
@@ -81,7 +89,7 @@ class Trainer:
         self.target = x if x.dtype == torch.int64 else torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
         is_cuda = x.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, capturable=is_cuda)
-        self.times, self.graph, self.why = [], None, ""
+        self.times, self.graph, self.why, self.start = [], None, "", None
         start = time.perf_counter()
         self.run()
         self.first = time.perf_counter() - start
@@ -126,6 +134,9 @@ class Trainer:
             out = self.f(self.x)
             loss = torch.nn.functional.cross_entropy(out.flatten(0, -2), self.target.flatten())
         loss.backward()
+        if self.start is None:
+            square = sum(p.grad.double().square().sum() for p in self.model.parameters() if p.grad is not None)
+            self.start = {"loss_at_first": round(loss.item(), 5), "norm_at_first": round(math.sqrt(square.item()), 5)}
         if self.options.optimizer:
             self.optimizer.step()
         self.optimizer.zero_grad()
@@ -164,7 +175,7 @@ class Trainer:
                "dtype": "f32" if self.options.no_amp else "bf16 autocast", "steps": len(self.times),
                "median_ms": round(statistics.median(self.times) * 1e3, 3), "min_ms": round(min(self.times) * 1e3, 3),
                "first_s": round(self.first, 2), "loss": round(self.loss.item(), 5), "graph": self.graph is not None}
-        out |= self.counts
+        out |= self.counts | self.start
         return out | ({"why_no_graph": self.why} if self.why else {})
 
 
@@ -175,8 +186,8 @@ def make(name, options):
     return function(width=options.width) if name == "convnext" else function(options.layers, options.width)
 
 
-def bench(name, options):
-    """Prints a line for each way, and gives the medians."""
+def bench(name, options, alone=contextlib.nullcontext()):
+    """Prints a line for each way, and gives the medians. `alone`: where nothing else is timed."""
     torch.manual_seed(18)
     model = make(name, options).to(options.device).train()
     x = torch.randint(1, models.VOCABULARY, (options.batch, options.length)) if name == "plain" else \
@@ -184,13 +195,34 @@ def bench(name, options):
     trainers = [Trainer(copy.deepcopy(model), way, x.to(options.device), options) for way in options.ways.split(",")]
     if "multidispatch" in options.ways:
         print(json.dumps({"model": name, "graphs": graphs()}), flush=True)
-    end = time.perf_counter() + options.seconds
-    while time.perf_counter() < end or len(trainers[0].times) < 5:
-        for t in trainers:
-            t.step()
+    with alone:
+        end = time.perf_counter() + options.seconds
+        while time.perf_counter() < end or len(trainers[0].times) < 5:
+            for t in trainers:
+                t.step()
     for t in trainers:
         print(json.dumps(t.line(name)), flush=True)
     return {t.way: statistics.median(t.times) for t in trainers}
+
+
+def forked(name, options, folder):
+    os.setsid()
+    medians = bench(name, options, model_table.Turns(options.folder).alone())
+    pathlib.Path(folder, "medians").write_text(json.dumps(medians), encoding="utf-8")
+
+
+def in_a_process(name, options):
+    """The medians; {} if the process failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        model_table.Turns(options.folder).run(forked, (name, options, folder), None)
+        medians = pathlib.Path(folder, "medians")
+        return json.loads(medians.read_text(encoding="utf-8")) if medians.exists() else {}
+
+
+def side_by_side(options):
+    multiprocessing.get_context("forkserver").set_forkserver_preload([*model_table.IMPORTED, "models"])
+    with tempfile.TemporaryDirectory() as options.folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as jobs:
+        return list(jobs.map(lambda name: in_a_process(name, options), options.models.split(",")))
 
 
 def graphs():
@@ -204,13 +236,13 @@ def graphs():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option, value in (("models", "bert"), ("device", "cpu"), ("batch", 8), ("length", 64), ("layers", 4),
-                          ("width", 256), ("seconds", 5.0), ("kernels", 0), ("ways", ",".join(WAYS))):
+                          ("width", 256), ("seconds", 5.0), ("kernels", 0), ("jobs", 1), ("ways", ",".join(WAYS))):
         parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--no-amp", action="store_true")
     parser.add_argument("--optimizer", action="store_true")
     parser.add_argument("--dynamic", action="store_true")
     options = parser.parse_args()
-    times = [bench(name, options) for name in options.models.split(",")]
+    times = side_by_side(options) if options.jobs > 1 else [bench(name, options) for name in options.models.split(",")]
     for way in options.ways.split(",")[1:]:
         ratios = [t["eager"] / t[way] for t in times if "eager" in t]
         if ratios:

@@ -3,13 +3,13 @@
 
     tools/model_table.py [--models mistral,swin] [--dtype bf16] [--ways ours,inductor] [--device cuda] [--jobs 8]
                          [--threads 2] [--seconds 0.3] [--batches 8] [--limit 300] [--budget 200] [--fresh] [--json FILE]
-                         [--table full]
+                         [--table full] [--sizes 16x512]
 
 The models are those of tests/python/zoo_more.py, with --table full those of zoo_full.py, or by name of zoo.py. A model
-may have ways of its own: mistral:ours+inductor. Each runs in a process of its own, several at once with --jobs; while
-one measures times, the others are stopped. --fresh: with an empty store of kernels. --budget: seconds after which no
-model is begun; 40 s later all end. --batches: how many sizes each is called with, those of the row first and then
-others of the same kind.
+may have ways of its own: mistral:ours+inductor. Each runs in a process of its own, forked from one that has imported
+PyTorch, several at once with --jobs; while one measures times, the others are stopped. --fresh: with an empty store of
+kernels. --budget: seconds after which no model is begun; --grace seconds later all end. --batches: how many sizes each is
+called with, those of the row first and then others of the same kind; --sizes: these.
 
 Columns: graphs, pieces (of graphs that were cut), kernels, operations of PyTorch beside them (below: which, why); the
 largest error of any call against f64, over eager's own; seconds of the first call, and of the other first calls; then,
@@ -23,11 +23,11 @@ import contextlib
 import fcntl
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,7 +35,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
 DTYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 COLUMNS = ("model", "dtype", "graphs", "pieces", "kernels", "pytorch", "error", "first_s", "later_s", "eager_ms")
-SECONDS_TO_END = 40  # after the budget, for models that were begun
+IMPORTED = ["torch", "torch._dynamo", "transformers.modeling_utils", "zoo_full", "zoo_more", "multidispatch.compile"]
 WARM_CALLS = 12  # of each size, before any is timed: eager and the plan take turns in them, and all are compared
 FLOOR = {"f32": 1e-6, "bf16": 4e-3, "f16": 1e-3}  # of the largest element: errors below it count as this
 
@@ -55,21 +55,27 @@ class Model:
     """One model in several ways, with the arguments of its calls."""
 
     def __init__(self, name, options):
+        self.start = time.perf_counter()
         import torch
         import zoo
 
         self.torch, self.options, dtype = torch, options, getattr(torch, DTYPES[options.dtype])
         row, self.eager = zoo.ZOO[name], zoo.make(name).to(options.device, dtype)
         exact = zoo.in_f64(self.eager)
-        self.calls = [self.arguments(row, size, zoo, dtype) for size in sizes(row, options.batches)]
+        self.calls = [self.arguments(row, size, zoo, dtype) for size in sizes(row, options)]
         with torch.no_grad():
             self.exact = [exact(*(zoo.as_dtype(x, torch.float64) for x in call)) for call in self.calls]
             self.error_of_eager = [max(error(self.eager(*call), wanted), FLOOR[options.dtype] * wanted.abs().max().item())
                                    for call, wanted in zip(self.calls, self.exact)]
+        self.say("computed by eager PyTorch")
 
     def arguments(self, row, size, zoo, dtype):
         return [x.to(self.options.device) if isinstance(x, self.torch.Tensor) else x
                 for x in (zoo.as_dtype(x, dtype) for x in row.arguments(*size))]
+
+    def say(self, what):
+        """On stderr, for a process that does not end: what it has done, and when."""
+        print(f"{what} at {time.perf_counter() - self.start:.1f} s", file=sys.stderr, flush=True)
 
     def call(self, f, i):
         """Seconds of a call, and its result."""
@@ -101,8 +107,11 @@ class Model:
         return out
 
 
-def sizes(row, n):
-    """Those of the row, and others: batches of 1 to 8 with its lengths, always the same."""
+def sizes(row, options):
+    """Those of the row, and others: batches of 1 to 8 with its lengths, always the same. Or those that are asked for."""
+    if options.sizes:
+        return [tuple(map(int, size.split("x"))) for size in options.sizes.split(",")]
+    n = options.batches
     drawn, lengths = random.Random(n), sorted({length for _, length in row.sizes})
     return [*row.sizes, *((drawn.randint(1, 8), drawn.choice(lengths)) for _ in range(n - len(row.sizes)))]
 
@@ -135,17 +144,20 @@ class Turns:
             finally:
                 self.tell(signal.SIGCONT)
 
-    def run(self, command, env, limit):
-        """Output and errors of a process that takes part."""
+    def run(self, target, given, limit):
+        """Runs a function in a process that takes part, and leads a group. False: it did not end."""
         with self.held():
-            p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+            p = multiprocessing.get_context("forkserver").Process(target=target, args=given)
+            p.start()
             (self.folder / str(p.pid)).touch()
         try:
-            return p.communicate(timeout=limit)
+            p.join(limit)
+            return p.exitcode is not None
         finally:
-            if p.poll() is None:
-                os.killpg(p.pid, signal.SIGKILL)
-                p.communicate()
+            if p.exitcode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(p.pid, signal.SIGKILL)
+                p.join()
             (self.folder / str(p.pid)).unlink()
             with self.held():  # it may have ended while the others were stopped
                 self.tell(signal.SIGCONT)
@@ -165,8 +177,10 @@ def measure(name, options):
         for way in options.ways.split(","):
             ways[way] = torch.compile(model.eager, dynamic=True, **({"backend": backend} if way == "ours" else {}))
             times, of_cpu = model.first_calls(ways[way])
+            model.say(f"first calls of {way}, {times[0]:.1f} s the first,")
             if way == "ours":
                 md.wait_graphs()
+                model.say("kernels built")
             row[way] = {"error": round(model.errors(ways[way]), 2), "first_s": round(times[0], 2), "first_cpu_s": of_cpu,
                         "later_s": round(sum(times[1:]), 2)}
         with Turns(options.folder).alone() if options.folder else contextlib.nullcontext():
@@ -187,24 +201,40 @@ def reports(graphs):
             "eager_is_faster": sum(bool(g.get("eager_is_faster")) for g in graphs)}
 
 
+def forked(name, options, folder):
+    """Writes the row of one model into the folder. If CUDA was begun before the fork, in a new process."""
+    import torch
+    os.setsid()
+    with open(os.path.join(folder, "errors"), "w", encoding="utf-8") as errors:
+        os.dup2(errors.fileno(), 2)
+    if options.fresh:
+        os.environ["MD_CACHE_DIR"] = folder
+    command = [sys.executable, __file__, "--one", name]
+    for option in ("dtype", "seconds", "threads", "batches", "device", "sizes", "ways", "folder"):
+        command += ["--" + option, str(getattr(options, option))]
+    with open(os.path.join(folder, "row"), "w", encoding="utf-8") as out:
+        if torch.cuda._is_in_bad_fork():
+            os.dup2(out.fileno(), 1)
+            os.execv(command[0], command)
+        out.write(json.dumps(measure(name, options)))
+
+
 def child(name, options):
     """The row of one model, measured in a process of its own."""
     if time.monotonic() > options.end:
         return {"model": name, "dtype": options.dtype, "failed": "not begun: the time is over"}
     name, _, ways = name.partition(":")
-    command = [sys.executable, __file__, "--one", name, "--folder", options.folder, "--ways", ways.replace("+", ",") or options.ways]
-    for option in ("dtype", "seconds", "threads", "batches", "device"):
-        command += ["--" + option, str(getattr(options, option))]
+    options = argparse.Namespace(**(vars(options) | {"ways": ways.replace("+", ",") or options.ways}))
+    limit = min(options.limit, options.end + options.grace - time.monotonic())
     with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | ({"MD_CACHE_DIR": folder} if options.fresh else {})
+        ended = Turns(options.folder).run(forked, (name, options, folder), limit)
         try:
-            left = options.end + SECONDS_TO_END - time.monotonic()
-            out, errors = Turns(options.folder).run(command, env, min(options.limit, left))
-            return json.loads(out.splitlines()[-1])
-        except subprocess.TimeoutExpired:
-            return {"model": name, "dtype": options.dtype, "failed": f"nothing after {min(options.limit, left):.0f} s"}
-        except (IndexError, ValueError):
-            return {"model": name, "dtype": options.dtype, "failed": (errors.strip() or "?").splitlines()[-1]}
+            return json.loads(pathlib.Path(folder, "row").read_text(encoding="utf-8").splitlines()[-1])
+        except (IndexError, ValueError, FileNotFoundError):
+            errors = pathlib.Path(folder, "errors").read_text(encoding="utf-8").strip().splitlines()
+            why = (errors or ["?"])[-1]
+            why = why if ended else f"nothing after {limit:.0f} s; {why}"
+            return {"model": name, "dtype": options.dtype, "failed": why}
 
 
 def show(row):
@@ -244,7 +274,7 @@ def summary(rows):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option, value in (("models", ""), ("ways", "ours"), ("device", "cpu"), ("jobs", 1), ("threads", 0), ("batches", 3), ("seconds", 0.3),
-                          ("limit", 300.0), ("budget", math.inf), ("json", ""), ("table", "more")):
+                          ("limit", 300.0), ("budget", math.inf), ("grace", 40.0), ("json", ""), ("table", "more"), ("sizes", "")):
         parser.add_argument("--" + option, type=type(value), default=value)
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--fresh", action="store_true")
@@ -267,6 +297,7 @@ def main():
     options.end = time.monotonic() + options.budget
     names = options.models.split(",") if options.models else table(options.table)
     print(" ".join(f"{c:<17}" if i == 0 else f"{c:>8}" for i, c in enumerate((*COLUMNS, "gains"))))
+    multiprocessing.get_context("forkserver").set_forkserver_preload(IMPORTED)
     rows = []
     with tempfile.TemporaryDirectory() as options.folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as jobs:
         for done in concurrent.futures.as_completed([jobs.submit(child, name, options) for name in names]):
