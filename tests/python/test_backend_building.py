@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Calls of a graph whose kernels are being built: eager PyTorch serves them, then the plan."""
 
+import io
 import logging
 import os
 import subprocess
@@ -14,6 +15,7 @@ import torch
 
 import multidispatch as md
 from multidispatch.compile import backend
+from multidispatch.compile.running import progress
 from multidispatch.compile.running.plan import Builder
 import strict  # noqa: F401 (faults are errors)
 
@@ -121,6 +123,30 @@ class Building(unittest.TestCase):
     def test_options(self):
         with self.assertRaisesRegex(Exception, "eager_while_building: 3: expected True, False or None"):
             compiled(f, eager_while_building=3)(torch.randn(3, 8), torch.randn(8, 5))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Progress(unittest.TestCase):
+    def shown(self, stream):
+        with mock.patch("sys.stderr", stream), progress.of(2) as built:
+            built()
+            with progress.of(3) as other:
+                other()
+            built()
+        return stream.getvalue()
+
+    def test_a_terminal_has_a_line(self):
+        """Of two graphs at once, one of which stops; it goes in the end."""
+        lines = self.shown(Terminal()).split("\r\x1b[K")
+        self.assertEqual(lines, ["", *(f"multidispatch: {n} kernels are built" for n in ("0 of 2", "1 of 2", "1 of 5", "2 of 5", "4 of 5")), "", ""])
+        self.assertEqual(self.shown(Terminal()).count("0 of 2"), 1)
+
+    def test_files_have_none(self):
+        self.assertEqual(self.shown(io.StringIO()), "")
 
 
 class AtTheEnd(unittest.TestCase):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Graphs with what no plan can hold: cut there, all else in plans. Skipped, loudly, where PyTorch is missing."""
 
+import contextlib
 import copy
 import sys
 import unittest
@@ -43,6 +44,24 @@ class Pieces(unittest.TestCase):
         self.assertEqual((reports[0]["fallbacks"], reports[0]["calls"]), (0, len(calls)), reports[0])
         self.assertGreaterEqual(len(reports[0]["kernels"]), kernels)
         return reports[0]
+
+    def test_by_inductor(self):
+        """Pieces that are TorchInductor's by an option; eager PyTorch's where it cannot compile them."""
+        def f(x):
+            y = torch.exp(x) * 2
+            return (torch.nonzero(y > 1) * 2 + 1).float().sum(-1), torch.fft.rfft(y).abs()
+
+        for fails in (False, True):
+            torch._dynamo.reset()
+            inner = mock.Mock(side_effect=ValueError("no C++"))
+            with mock.patch("torch._inductor.compile_fx.compile_fx_inner", inner) if fails else contextlib.nullcontext(), \
+                    self.assertLogs("multidispatch", "WARNING") if fails else contextlib.nullcontext():
+                compiled = torch.compile(f, backend="multidispatch", dynamic=True, options={"pieces_by_inductor": True})
+                for n in (4, 7):
+                    x = torch.randn(n, 6)
+                    torch.testing.assert_close(compiled(x), f(x))
+            by = [p["by"] for p in md.explain_graph()[-1]["pieces"]]
+            self.assertEqual(("TorchInductor" in by, "PyTorch" in by), (not fails, fails), by)
 
     def test_nonzero(self):
         def f(x):

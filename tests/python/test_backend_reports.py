@@ -255,5 +255,127 @@ class Changes(Case):
             torch.testing.assert_close(x, y)
 
 
+def scattered(x, d):
+    """182012: gradients of what is below a diagonal that was written."""
+    y = torch.diagonal_scatter(x, d)
+    return y.sum(0) * 2 + y.sum()
+
+
+def cut(x, y):
+    """180164: gradients of what is beside a part that was written, summed along the axis of the part."""
+    return torch.slice_scatter(x, y, 1, 0, 6).sum(1)
+
+
+def pooled(x, w, b):
+    """185509: an image enlarged by reals, cut, convolved, and chosen from. Its sizes are bounded by reals."""
+    y = F.interpolate(x, scale_factor=(1.5, 1.25), mode="bilinear", align_corners=False)[:, :, 1:7, 1:8]
+    c = F.conv2d(y, w, b, padding=1)
+    return torch.where(c > F.max_pool2d(c, 3, 1, 1).mean((2, 3), keepdim=True), c, c * 0.5)
+
+
+def two_ways(x, a, b):
+    """186799: the largest of what is read in another way, too."""
+    y = x @ a
+    y = y + y @ b
+    return y + y.amax(1, keepdim=True).expand(-1, y.shape[1], -1) @ b
+
+
+class Gradients(Case):
+    def check_gradients(self, f, *inputs):
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
+        for given in inputs:
+            grads = []
+            for g in (f, compiled):
+                xs = [x.clone().requires_grad_() for x in given]
+                out = g(*xs)
+                (out * torch.linspace(0.5, 1.5, out.numel()).view(out.shape)).sum().backward()
+                grads.append([x.grad for x in xs])
+            torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-4)
+
+    def test_written_parts(self):
+        self.check_gradients(scattered, *((torch.randn(n, n), torch.randn(n)) for n in (8, 5)))
+        self.check_gradients(cut, *((torch.randn(b, n, 7), torch.randn(b, 6, 7)) for b, n in ((4, 13), (2, 9))))
+
+    def test_chosen_parts(self):
+        self.check_gradients(pooled, *((torch.randn(n, 3, 8, 9), torch.randn(4, 3, 3, 3), torch.randn(4)) for n in (2, 3)))
+
+    def test_extremes_of_two_paths(self):
+        self.check_gradients(two_ways, *((torch.randn(b, n, 2), torch.randn(2, 2), torch.randn(2, 2)) for b, n in ((3, 10), (2, 4))))
+
+
+class Narrow(Case):
+    def test_bytes(self):
+        """198081, 187018, 105264, 93829: what is computed of bytes wraps before it is widened, and keeps its type."""
+        def f(x):
+            y = -x.abs()
+            return (torch.cat([y, y]).sum(), (x + x).to(torch.int16), torch.lt(torch.neg(x), torch.tensor(4, dtype=torch.uint8)),
+                    torch.any(x) * 200 + 100, x.any(0), torch.all(x) * 3, (x * 3).float(), (x - 7) // 2, x.square().to(torch.int32))
+
+        self.check(f, *((torch.tensor(n, dtype=torch.uint8),) for n in ([200, 100, 6], [255, 0], [0, 0, 0])), exact=True)
+
+    def test_products(self):
+        """183901, 191308: of 64 bits, and of bytes by bytes."""
+        self.check(lambda x: torch.arange(0, x.shape[0], dtype=torch.int64) * torch.tensor([1500000000]),
+                   (torch.zeros(9),), (torch.zeros(4),), exact=True)
+        self.check(lambda a, b: (torch.matmul(a, b), a.sum(-1)),
+                   *((torch.randint(-99, 99, (n, 3, 4), dtype=torch.int8), torch.randint(-99, 99, (n, 4, 5), dtype=torch.int8)) for n in (2, 3)),
+                   exact=True)
+
+
+class Order(Case):
+    """What is read before and after it changes."""
+
+    def test_copies_of_inputs_that_change(self):
+        """198131, 198101."""
+        def copied(to, x):
+            to[0:, :] = x[0:, :]
+            x.add_(1)
+            return x
+
+        def of_another_type(x):
+            y = x.view(torch.int32) * 2
+            y.sub_(-4)
+            x[:, 2:5] = 2
+            return y.view(torch.int64)
+
+        self.check(copied, *((torch.zeros(n, 4), torch.randn(n, 4)) for n in (3, 5)), exact=True)
+        self.check(of_another_type, *((torch.randint(-99, 99, (4, n)),) for n in (6, 8)), exact=True)
+
+    def test_results_are_no_inputs(self):
+        """195451: an update that is written back, and given as well."""
+        def f(x):
+            y = x.slice_scatter(x[:, 1:3] * 0.5, 1, 1, 3)
+            x.copy_(y)
+            return y.clone(), y
+
+        compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
+        for n in (4, 3):
+            x = torch.randn(n, 6)
+            wanted = f(x.clone())[0]
+            for y in compiled(x):
+                y.mul_(0)
+            torch.testing.assert_close(x, wanted)
+
+    def test_reads_of_what_was_added(self):
+        """191571, 174074: rows that are added into one, and rows that are named twice."""
+        def f(x, at):
+            y = torch.zeros(1, x.shape[1]).scatter_add_(0, at.unsqueeze(-1).expand(-1, x.shape[1]), x)
+            x[[0, 0]] += x[[0, 0]]
+            return torch.index_select(y, 0, at), x * 1
+
+        self.check(f, *((torch.randn(n, 4), torch.zeros(n, dtype=torch.int64)) for n in (8, 5)), rtol=1e-5, atol=1e-5)
+
+    def test_places_before_the_first(self):
+        """185885, 131321: eager refuses them."""
+        for f in (lambda x, at, y: torch.index_add(x, 0, at, y), lambda x, at, y: torch.scatter_reduce(x, 0, at, y, "sum")):
+            compiled = torch.compile(f, backend=backend, dynamic=True, options=OURS)
+            for n in (4, 6):
+                given = torch.zeros(n), torch.tensor([0, -1]), torch.ones(2)
+                with self.assertRaises((IndexError, RuntimeError)):
+                    f(*given)
+                with self.assertRaises((IndexError, RuntimeError)):
+                    compiled(*given)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -29,6 +29,7 @@ from .rewriting.causal import name_causal_of_training
 from .rewriting.rewrite import copy_of, rewrite
 from .running import building
 from .running.faster import Faster, is_wanted
+from .running.inductor import compiled
 from .running.mending import Mending
 from .running.pieces import Pieces
 from .running.plan import Builder
@@ -135,12 +136,13 @@ def _piece(p: Piece, g: _Graph, tensors: dict[Any, Any]) -> Callable[..., Any]:
             why = str(error) if isinstance(error, (Unsupported, MdError)) else fault("PyTorch computes a piece")
             del report.rows[n_rows:]
             p.is_plan, p.reasons = False, dict.fromkeys(p.nodes, why)
+    by_inductor = compiled(p.module, report.name) if g.options.pieces_by_inductor and not p.is_plan else None
     if not p.is_plan:
         report.new_rows().eager += [{"op": str(n.target), "node": n.name, "reason": why} for n, why in p.reasons.items()]
     reasons = list(dict.fromkeys(p.reasons.values()))
-    report.pieces.append({"by": "a plan" if p.is_plan else "PyTorch", "nodes": len(p.nodes),
+    report.pieces.append({"by": "a plan" if p.is_plan else "TorchInductor" if by_inductor else "PyTorch", "nodes": len(p.nodes),
                           "kernels": report.rows[n_rows].kernels, "reasons": reasons, "cost": Cost()})
-    return run
+    return by_inductor or run
 
 
 def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None,

@@ -223,6 +223,21 @@ def _examples_disprove() -> None:
     symbolic_shapes._guard_or = guard_or
 
 
+def _reals_refine_no_sizes() -> None:
+    """A condition may bound a size by a real, as where an image is enlarged by 1.5 and cut: then PyTorch fails an assertion
+    as it narrows what it knows of the size, which it need not do."""
+    refine = getattr(ShapeEnv, "_refine_ranges", None)
+    if refine is None:
+        return
+
+    @functools.wraps(refine)
+    def refine_ranges(self: Any, condition: Any) -> None:
+        with contextlib.suppress(AssertionError):
+            refine(self, condition)
+
+    ShapeEnv._refine_ranges = refine_ranges  # type: ignore[method-assign]
+
+
 def _are_above_1(env: Any) -> bool:
     values = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
     return all(n > 1 for n in values.values())
@@ -240,4 +255,5 @@ def one_graph_for_all_sizes() -> None:
     _interpolations_of_cpus()
     _reals_of_modules()
     _examples_disprove()
+    _reals_refine_no_sizes()
     scans.one_operation()

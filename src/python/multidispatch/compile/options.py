@@ -18,6 +18,7 @@ class Options:
     eager_where_faster: bool | None = None  # None: on a CPU. Never where determinism was asked for
     eager_random: bool | None = None  # True: random numbers are PyTorch's, bit by bit, and no kernel holds them
     eager_while_building: bool | None = None  # torch.compile's graphs only. None: where the above holds
+    pieces_by_inductor: bool = False  # what no plan holds is TorchInductor's, not eager PyTorch's
     # md.capture: products may read weights in a layout of their own, which is made once beside the weights
     packed_weights: bool = False
 
@@ -40,7 +41,7 @@ def options_of(given: dict[str, Any] | None) -> Options:
             raise ArgumentError(f"options: there is no option {name!r}: expected {', '.join(names)}")
     out = Options(**given)
     out.numbers()
-    for name in ("eager_where_faster", "eager_random", "eager_while_building", "packed_weights"):
+    for name in ("eager_where_faster", "eager_random", "eager_while_building", "packed_weights", "pieces_by_inductor"):
         if getattr(out, name) not in (None, True, False):
             raise ArgumentError(f"option {name}: {getattr(out, name)!r}: expected True, False or None")
     return out

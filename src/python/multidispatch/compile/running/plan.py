@@ -15,6 +15,7 @@ from ..lowering.lowered import DTYPES, Eager, Lowered
 from ..lowering.tree import Buf, Leaf
 from ..report import Cost, Rows
 from ..sizes import Dims, Unsupported, expression, same
+from . import progress
 from .eager import function_of, note_numbers
 from .formula import Formula, Unmeasured, write
 from .groups import Grouping
@@ -277,11 +278,13 @@ class Builder:
                 self.core.make(*op)
             except Exception as error:
                 return error
+            finally:
+                built()
             return None
 
         ordered = sorted(ops)
         most = _MOST_THREADS if check is None else os.cpu_count() or 1  # few are under way when it is stopped
-        with ThreadPoolExecutor(max(1, min(len(ops), most))) as threads:
+        with progress.of(len(ordered)) as built, ThreadPoolExecutor(max(1, min(len(ops), most))) as threads:
             failed = {op: error for op, error in zip(ordered, threads.map(make, ordered)) if error is not None}
         for op, error in failed.items():  # the first; others show when the plan is made anew
             roots = [b for b in self.formulas if self._op(b) == op]
