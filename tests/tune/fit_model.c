@@ -3,7 +3,8 @@
  * formula or catalogue op, dtype, sizes ("n=4, k=8"), variant, us. Each line of stdin lists constants to set,
  * "FILE:NAME=value ...", where an array has NAME0, NAME1 and so on. For each line it prints the root mean square of
  * log(model / recorded), in which kernels near the best of their shape weigh most; the mean regret of the model's pick
- * among what was recorded; and how many times were used. --list prints the constants. */
+ * among what was recorded; that of a pick among all that are modelled near the least, which changes with every constant;
+ * and how many times were used. --list prints the constants. */
 #include "base/table.h"
 #include "expr/catalogue.h"
 #include "family/family.h"
@@ -15,7 +16,8 @@
 #include <string.h>
 
 enum { MAX_CONSTANTS = 1024, MAX_FORMULAS = 64, LINE = 65536 };
-static const double MOST_REGRET = 1;
+/* SHARP: one that is modelled 1/SHARP slower is picked 1/e as often by a soft pick. */
+static const double MOST_REGRET = 1, SHARP = 25;
 
 typedef struct constant {
     char name[96]; /* "wgmma_fit.h:START" */
@@ -55,7 +57,7 @@ typedef struct record {
     int64_t size[MD_FX_MAX_DIMS];
     const md_fa_family *family;
     md_fa_config config;
-    double us;
+    double us, model_us;
     bool is_first; /* of its shape */
     int64_t line; /* of RECORDS, from 0 */
 } record;
@@ -137,7 +139,7 @@ static bool read_record(records *r, char *line, int64_t number)
         return false;
     const md_fa_target target = {f->program, f->stage, &f->facts};
     if (md_fa_parse_for(&x.family, &x.config, &target, word[4]) != MD_OK || !md_fa_applies(x.family, &target) ||
-        !md_fa_legal(x.family, &target, &x.config, f->stage > 0 ? NULL : x.size)) /* chains serve beyond such sizes */
+        (f->stage > 0 && !md_fa_legal(x.family, &target, &x.config, NULL))) /* sizes: pools serve beyond what is legal */
         return false;
     if (r->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 1024;
@@ -166,49 +168,71 @@ static bool read_all(records *r, const char *path)
     return r->n > 0;
 }
 
-/* The times of one shape: adds to the sums, and returns the regret of the model's pick, of which a disturbed time must
- * not make more than MOST_REGRET. */
-static double judge_shape(double *sum, double *weights, const record *first, int64_t n)
+/* Sums over shapes. */
+typedef struct verdict {
+    double off, weights, regret, soft;
+    int64_t n_shapes;
+} verdict;
+
+/* The model's times of some records of one shape; the least of them. */
+static double predict(record *r, int64_t n)
 {
-    double best = INFINITY, least = INFINITY, picked = INFINITY;
-    for (int64_t i = 0; i < n; i++)
-        best = fmin(best, first[i].us);
+    double least = INFINITY;
     for (int64_t i = 0; i < n; i++) {
-        const record *r = &first[i];
-        const md_fa_target target = {r->formula->program, r->formula->stage, &r->formula->facts};
-        const double us = md_tn_predict_us(&target, r->family, &r->config, r->size), off = log(us / r->us),
-                     weight = best * best / (r->us * r->us);
-        *sum += weight * off * off;
-        *weights += weight;
-        if (us < least) {
-            least = us;
-            picked = r->us;
-        }
+        const md_fa_target target = {r[i].formula->program, r[i].formula->stage, &r[i].formula->facts};
+        r[i].model_us = md_tn_predict_us(&target, r[i].family, &r[i].config, r[i].size);
+        least = fmin(least, r[i].model_us);
     }
-    return fmin(picked / best - 1, MOST_REGRET);
+    return least;
 }
 
-static void judge(const records *r)
+static double best_of(const record *r, int64_t n)
 {
-    double sum = 0, weights = 0, regret = 0;
-    int64_t n_shapes = 0;
+    double best = INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        best = fmin(best, r[i].us);
+    return best;
+}
+
+/* The times of one shape, of which a disturbed one must not make more than MOST_REGRET. */
+static void judge_shape(verdict *v, record *r, int64_t n)
+{
+    const double best = best_of(r, n), least = predict(r, n);
+    double regret = INFINITY, soft = 0, all = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double us = r[i].model_us, off = log(us / r[i].us), weight = best * best / (r[i].us * r[i].us),
+                     part = pow(least / us, SHARP), loses = fmin(r[i].us / best - 1, MOST_REGRET);
+        v->off += weight * off * off;
+        v->weights += weight;
+        soft += part * loses;
+        all += part;
+        if (us <= least && isinf(regret))
+            regret = loses;
+    }
+    v->regret += regret;
+    v->soft += soft / all;
+    v->n_shapes++;
+}
+
+static void judge(records *r)
+{
+    verdict v = {0};
     for (int64_t i = 0, n; i < r->n; i += n) {
         for (n = 1; i + n < r->n && !r->record[i + n].is_first; n++)
             ;
-        regret += judge_shape(&sum, &weights, &r->record[i], n);
-        n_shapes++;
+        judge_shape(&v, &r->record[i], n);
     }
-    printf("%.6f %.6f %lld\n", sqrt(sum / weights), regret / (double)n_shapes, (long long)r->n);
+    const double shapes = (double)v.n_shapes;
+    printf("%.6f %.6f %.6f %lld\n", sqrt(v.off / v.weights), v.regret / shapes, v.soft / shapes, (long long)r->n);
     fflush(stdout);
 }
 
 /* The model's time of each record that is used, behind the number of its line. */
-static void print_times(const records *r)
+static void print_times(records *r)
 {
     for (int64_t i = 0; i < r->n; i++) {
-        const record *x = &r->record[i];
-        const md_fa_target target = {x->formula->program, x->formula->stage, &x->formula->facts};
-        printf("%lld:%.9g ", (long long)x->line, md_tn_predict_us(&target, x->family, &x->config, x->size));
+        (void)predict(&r->record[i], 1);
+        printf("%lld:%.9g ", (long long)r->record[i].line, r->record[i].model_us);
     }
     printf("\n");
     fflush(stdout);
