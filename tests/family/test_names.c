@@ -279,9 +279,13 @@ static void test_calibration(void **state)
     if (md_fa_applies(library, &plain)) {
         md_fa_features f = {.ops_rate = 1, .parallel = 1, .launches = 1};
         const md_fa_config config = md_fa_default(library);
-        const int64_t same[] = {1, MD_DEV_LIBRARY_DEPTH, MD_DEV_LIBRARY_COLUMNS}, large[] = {1, 2000, 2000};
-        md_fa_features_of(&f, library, &target, &config, same);
-        assert_float_equal(f.ops / (facts.gflops / facts.threads) * 1e-3 + f.serial_us, 5, 1e-6);
+        const int64_t same[][3] = {{1, MD_DEV_LIBRARY_DEPTH, MD_DEV_LIBRARY_COLUMNS},
+                                   {MD_DEV_LIBRARY_COLUMNS, 1, MD_DEV_LIBRARY_DEPTH}}, /* or the fewest columns */
+            large[] = {1, 2000, 2000};
+        for (int32_t i = 0; i < 2; i++) {
+            md_fa_features_of(&f, library, &target, &config, same[i]);
+            assert_float_equal(f.ops / (facts.gflops / facts.threads) * 1e-3 + f.serial_us, 5, 1e-6);
+        }
         md_fa_features_of(&f, library, &target, &config, large);
         assert_true(f.ops / (facts.gflops / facts.threads) * 1e-3 > 5.0 * 2000 * 2000 / (256 * 512));
     }

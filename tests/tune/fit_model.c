@@ -3,8 +3,8 @@
  * formula or catalogue op, dtype, sizes ("n=4, k=8"), variant, us. Each line of stdin lists constants to set,
  * "FILE:NAME=value ...", where an array has NAME0, NAME1 and so on. For each line it prints the root mean square of
  * log(model / recorded), in which kernels near the best of their shape weigh most; the mean regret of the model's pick
- * among what was recorded; that of a pick among all that are modelled near the least, which changes with every constant;
- * and how many times were used. --list prints the constants. */
+ * among what was recorded; that of a pick among all that are modelled near the least, which every constant changes; and
+ * how many times were used. --list prints the constants. */
 #include "base/table.h"
 #include "expr/catalogue.h"
 #include "family/family.h"
@@ -139,7 +139,8 @@ static bool read_record(records *r, char *line, int64_t number)
         return false;
     const md_fa_target target = {f->program, f->stage, &f->facts};
     if (md_fa_parse_for(&x.family, &x.config, &target, word[4]) != MD_OK || !md_fa_applies(x.family, &target) ||
-        (f->stage > 0 && !md_fa_legal(x.family, &target, &x.config, NULL))) /* sizes: pools serve beyond what is legal */
+        (f->stage > 0 &&
+         !md_fa_legal(x.family, &target, &x.config, NULL))) /* sizes: pools serve beyond what is legal */
         return false;
     if (r->n == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 1024;

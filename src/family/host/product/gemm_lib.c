@@ -97,10 +97,11 @@ static double calibration(const md_fa_target *target, double rows)
 }
 
 /* Operations, on one lane, that take as long as a small product of the fewest rows, which was timed; 0: packing is the
- * rule at this size, or nothing was timed. */
-static double unpacked_ops(const md_dev_facts *f, double m, double n, double k)
+ * rule at this size, or nothing was timed. Few columns are as few rows: a matrix by a vector. */
+static double unpacked_ops(const md_dev_facts *f, double rows, double columns, double k)
 {
     enum { FEW = MD_DEV_LIBRARY_FEW, MOST_ROWS = MD_DEV_LIBRARY_SHAPES - FEW };
+    const double m = fmin(rows, columns), n = fmax(rows, columns);
     const int32_t shape = m <= MOST_ROWS ? FEW + (int32_t)m - 1 : FEW;
     if (!(m >= 1) || m > MOST_ROWS || m * n * k > MOST_UNPACKED || !(f->library_us[shape] > 0))
         return 0;
