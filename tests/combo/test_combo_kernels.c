@@ -35,7 +35,7 @@ typedef struct list {
     md_arg args[MOST][16];
 } list;
 
-/* `sizes`: of item i, as text with %d for 1 to 37, then %d for 1 to 5. Outputs PO, MO, VO lie in the memory of P, M, V. */
+/* `sizes`: of item i, as text with %d for 1 to 37, then %d for 1 to 5. Outputs PO, MO, VO lie where P, M, V do. */
 static list *make_list(const char *formula, const char *sizes, int64_t first, int64_t n)
 {
     list *l = calloc(1, sizeof *l);
