@@ -1,5 +1,5 @@
-/* Wraps the functions that allocate memory, so that a test can make the n-th call fail, so that writing beyond the end
- * of an allocation ends the program when the memory is freed, and so that a program fails where memory is left. */
+/* Wraps the functions that allocate memory, so that a test can make the n-th call fail, so that reading or writing
+ * beyond the end of an allocation ends the program, and so that a program fails where memory is left. */
 #include "support/fault.h"
 
 #include <malloc.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static _Atomic int64_t left; /* 0: off; 1: the next one fails, and stays so unless is_once */
@@ -128,11 +129,86 @@ static void check_fence(void *p)
     atomic_fetch_sub_explicit(&living, 1, memory_order_relaxed);
 }
 
+/* ---- Pages: the first allocations end at a page that nobody may read, and nobody may read them once they are freed */
+
+enum { SLOTS = 12288, PAGE = 4096, SLOT = 17 * PAGE, UNSET = 0x5A };
+static struct {
+    char *first; /* NULL: there are none */
+    _Atomic size_t n;
+    size_t bytes[SLOTS];
+} pages;
+
+static void reserve_pages(void)
+{
+    const char *const preloaded = getenv("LD_PRELOAD");
+    if (FENCE == 0 || sysconf(_SC_PAGESIZE) != PAGE || (preloaded && strstr(preloaded, "vgpreload"))) /* Valgrind */
+        return;
+    void *const p = mmap(NULL, (size_t)SLOTS * SLOT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pages.first = p == MAP_FAILED ? NULL : p;
+}
+
+/* The slot of an address; -1: it is of none. */
+static int64_t slot_of(const void *p)
+{
+    const uintptr_t at = (uintptr_t)p - (uintptr_t)pages.first;
+    return pages.first && at < (uintptr_t)SLOTS * SLOT ? (int64_t)(at / SLOT) : -1;
+}
+
+/* NULL: no slot is left, or it is too small. The memory is 0. */
+static void *take_slot(size_t n)
+{
+    const size_t at_least = n ? (n + 15) / 16 * 16 : 16; /* aligned as malloc does it: up to 15 bytes follow */
+    if (!pages.first || at_least > SLOT - PAGE)
+        return NULL;
+    const size_t i = atomic_fetch_add(&pages.n, 1);
+    if (i >= SLOTS)
+        return NULL;
+    char *const end = pages.first + (i + 1) * SLOT - PAGE;
+    const size_t used = (at_least + PAGE - 1) / PAGE * PAGE;
+    if (mprotect(end - used, used, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    pages.bytes[i] = n;
+    memset(end - at_least + n, PATTERN, at_least - n);
+    atomic_fetch_add_explicit(&living, 1, memory_order_relaxed);
+    return end - at_least;
+}
+
+static void give_slot(void *p, int64_t slot)
+{
+    const size_t n = pages.bytes[slot];
+    char *const end = pages.first + (slot + 1) * SLOT - PAGE;
+    for (const char *c = (const char *)p + n; c < end; c++)
+        if ((unsigned char)*c != PATTERN) {
+            fprintf(stderr, "%zu bytes were allocated, and byte %zu was written\n", n, (size_t)(c - (char *)p));
+            abort();
+        }
+    (void)madvise(end - (SLOT - PAGE), SLOT - PAGE, MADV_DONTNEED);
+    (void)mprotect(end - (SLOT - PAGE), SLOT - PAGE, PROT_NONE);
+    atomic_fetch_sub_explicit(&living, 1, memory_order_relaxed);
+}
+
 /* ---- The functions */
+
+static void *allocate(size_t n)
+{
+    void *const p = take_slot(n);
+    return p ? memset(p, UNSET, n) : fenced(__real_malloc(n + FENCE), n);
+}
+
+static void release(void *p)
+{
+    const int64_t slot = slot_of(p);
+    if (slot >= 0) {
+        give_slot(p, slot);
+        return;
+    }
+    check_fence(p);
+    __real_free(p);
+}
 
 void *__wrap_malloc(size_t n)
 {
-    return is_refused(n) ? NULL : fenced(__real_malloc(n + FENCE), n);
+    return is_refused(n) ? NULL : allocate(n);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
@@ -140,13 +216,23 @@ void *__wrap_calloc(size_t n, size_t size)
     size_t all;
     if (is_refused(n * size) || __builtin_mul_overflow(n, size, &all))
         return NULL;
-    return fenced(__real_calloc(1, all + FENCE), all);
+    void *const p = take_slot(all);
+    return p ? p : fenced(__real_calloc(1, all + FENCE), all);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
     if (is_refused(n))
         return NULL;
+    const int64_t slot = slot_of(p);
+    if (!p || slot >= 0) {
+        void *const to = allocate(n);
+        if (to && p) {
+            memcpy(to, p, n < pages.bytes[slot] ? n : pages.bytes[slot]);
+            give_slot(p, slot);
+        }
+        return to;
+    }
     check_fence(p);
     void *const moved = __real_realloc(p, n + FENCE);
     return moved ? fenced(moved, n) : NULL;
@@ -159,7 +245,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t n)
 
 static char *copy_of(const char *text, size_t n)
 {
-    char *const copy = is_refused(n) ? NULL : fenced(__real_malloc(n + 1 + FENCE), n + 1);
+    char *const copy = is_refused(n) ? NULL : allocate(n + 1);
     if (copy) {
         memcpy(copy, text, n);
         copy[n] = 0;
@@ -179,8 +265,8 @@ char *__wrap_strndup(const char *text, size_t n)
 
 void __wrap_free(void *p)
 {
-    check_fence(p);
-    __real_free(p);
+    if (p)
+        release(p);
 }
 
 void *__wrap_md_arena_alloc(void *arena, size_t n)
@@ -213,6 +299,7 @@ static void note_status(int status, void *unused)
 __attribute__((constructor)) static void begin(void)
 {
     owner = getpid();
+    reserve_pages();
     may_leave |= on_exit(note_status, NULL) != 0 || has_gpu();
 }
 
