@@ -84,8 +84,8 @@ struct md_dev_cuda_blas {
     md_blas_loaded *loaded[MD_BLAS_BUCKETS]; /* by digest of the kernel */
 };
 
-/** For while the library allocates memory and loads kernels, which must not end the capture of another stream. Gives the
- * mode of before. */
+/** For while the library allocates memory and loads kernels, which must not end the capture of another stream. Gives
+ * the mode of before. */
 static inline enum cudaStreamCaptureMode md_blas_set_mode(enum cudaStreamCaptureMode mode)
 {
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
