@@ -12,7 +12,7 @@
 /* The names that a record gives the runners-up, where it has some; else those of the choice. */
 static const char **names_of(const md_ss_record *record, bool is_runner_up)
 {
-    const char **name = malloc((size_t)record->n_stages * sizeof *name), *at = record->names;
+    const char **name = calloc((size_t)record->n_stages, sizeof *name), *at = record->names;
     for (int32_t s = 0; name && s < 2 * record->n_stages; s++, at += strlen(at) + 1) {
         if (s < record->n_stages)
             name[s] = at;

@@ -146,7 +146,7 @@ static void statement(generator *g, int number, bool is_last)
 {
     static const char *const lefts[] = {"ij", "ij", "i", "j", "ji", ""};
     const char *left = lefts[below(g, 6)];
-    char name[8];
+    char name[16];
     bool is_output = is_last || below(g, 3) == 0;
     snprintf(name, sizeof(name), "%c%d", is_output ? 'Y' : 't', number);
     g->n_visible = (int)strlen(left);
