@@ -78,6 +78,26 @@ class Served(unittest.TestCase):
         self.run_calls(f, 5, 9)
         self.assertEqual(self.run_calls(f, 5, 5), (5, 0))
 
+    def test_times_that_come_late(self):
+        """As those of events on a GPU: calls take turns until enough are known. None is timed while a stream is captured."""
+        clock, done, captured = self.clock, [False], [False]
+
+        class Late(faster._Clock):
+            def seconds(self):
+                return super().seconds() if done[0] else None
+
+        self.plan, self.eager = Way(clock, lambda n: 3.0), Way(clock, lambda n: 2.0)
+        f = faster.Faster(self.plan, self.eager, [(0, 0)], True)
+        with mock.patch.object(faster, "_Events", Late), mock.patch("torch.cuda.is_current_stream_capturing", lambda: captured[0]):
+            self.run_calls(f, 7, 1)
+            self.built(f)
+            self.assertEqual(self.run_calls(f, 5, 22), (12, 10))
+            captured[0] = True
+            self.assertEqual(self.run_calls(f, 5, 3), (3, 0))
+            captured[0], done[0] = False, True
+            self.run_calls(f, 5, 1)
+            self.assertEqual(self.run_calls(f, 5, 5), (0, 5))
+
     def test_not_while_kernels_are_built(self):
         """A stand-in for a kernel decides nothing."""
         slow = [10.0]

@@ -89,7 +89,7 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
         builder, plan = mending.finished(builder, check)
         if not serves_eager:
             return plan
-        faster = Faster(plan, eager, builder.places)
+        faster = Faster(plan, eager, builder.places, g.device.type == "cuda")
         g.report.raced.append(faster)
         return faster
 
