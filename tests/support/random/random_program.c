@@ -146,9 +146,9 @@ static void statement(generator *g, int number, bool is_last)
 {
     static const char *const lefts[] = {"ij", "ij", "i", "j", "ji", ""};
     const char *left = lefts[below(g, 6)];
-    char name[16];
+    char name[8];
     bool is_output = is_last || below(g, 3) == 0;
-    snprintf(name, sizeof(name), "%c%d", is_output ? 'Y' : 't', number);
+    snprintf(name, sizeof(name), "%c%d", is_output ? 'Y' : 't', number % 1000);
     g->n_visible = (int)strlen(left);
     memcpy(g->visible, left, strlen(left));
     g->scanned = left[0] != 0 ? left[strlen(left) - 1] : 0;
