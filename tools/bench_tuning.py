@@ -5,8 +5,9 @@
 
 A run is the number of GPUs (on a CPU: of workers) and, after an x, how many workers share each. Every run begins with an empty
 store; --stored repeats it with the kernels that it left, so that nothing is compiled, and without its results. JSON lines: seconds,
-how many times as fast as the first run of its kind, processor seconds of all workers, and the part of the time in which a worker
-had a piece.
+how many times as fast as the first run of its kind, processor seconds of all workers, the part of the time in which a worker had
+a piece, and by which factor the winners' times are longer than the first run's (geometric; worst): workers that share a GPU build
+side by side and measure in turns.
 """
 import argparse
 import concurrent.futures
@@ -16,6 +17,7 @@ import os
 import pathlib
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -53,7 +55,7 @@ def begin(queue, times):
 # ---- A run, in a process of its own
 
 def one(given):
-    from multidispatch import tune
+    from multidispatch import tune, wisdom_export
     context = multiprocessing.get_context("spawn")
     gpus = [str(i) for i in range(given.workers // given.each)] if given.device != "host" else [""] * given.workers
     queue, times = context.Queue(), pathlib.Path(os.environ["MD_CACHE_DIR"]) / "times"
@@ -65,16 +67,28 @@ def one(given):
     said = tune(formulas(given.ops), make, device=given.device, hints=given.hints, builds=given.builds, limit=given.limit)
     busy = [float(line) for line in times.read_text(encoding="utf-8").split()] if times.exists() else []
     said["failed"] = len(said["failed"])
+    pathlib.Path(given.winners).write_text(wisdom_export(given.device), encoding="utf-8")
     print(json.dumps({key: round(value, 2) if isinstance(value, float) else value for key, value in said.items()} |
                      {"busy": round(sum(busy) / (given.workers * said["seconds"]), 2), "longest_s": round(max(busy, default=0), 2)}))
 
 
 # ---- All of them
 
+def winners_of(path):
+    """{point and family: us}"""
+    lines = map(json.loads, pathlib.Path(path).read_text(encoding="utf-8").splitlines())
+    return {(line["key"], line["family"]): line["us"] for line in lines if line.get("us")}
+
+
+def compare(first, now):
+    ratios = [now[where] / first[where] for where in first.keys() & now.keys()]
+    return {"winners": round(statistics.geometric_mean(ratios), 4), "worst": round(max(ratios), 3)} if ratios else {}
+
+
 def run(given, gpus, each, store):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, __file__, "--one", "--workers", str(gpus * each), "--each", str(each), "--device", given.device, "--ops",
-                           str(given.ops), "--hints", given.hints, "--builds", str(given.builds), "--limit", str(given.limit)],
+                           str(given.ops), "--hints", given.hints, "--builds", str(given.builds), "--limit", str(given.limit), "--winners", store + "/winners"],
                           env=os.environ | {"MD_CACHE_DIR": store}, text=True, stdout=subprocess.PIPE, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return json.loads(done.stdout.splitlines()[-1]) | {"cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)}
@@ -99,6 +113,7 @@ def main():
     p.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--workers", type=int, default=1, help=argparse.SUPPRESS)
     p.add_argument("--each", type=int, default=1, help=argparse.SUPPRESS)
+    p.add_argument("--winners", help=argparse.SUPPRESS)
     given = p.parse_args()
     if given.one:
         return one(given)
@@ -109,8 +124,9 @@ def main():
             for kernels in ("compiled", "stored") if given.stored else ("compiled",):
                 said = run(given, int(gpus), int(each or 1), store)
                 rate = said["done"] / said["seconds"]
-                first.setdefault(kernels, rate)
-                print(json.dumps({"run": text, "kernels": kernels, "times": round(rate / first[kernels], 2)} | said), flush=True)
+                winners = winners_of(store + "/winners")
+                first_rate, first_winners = first.setdefault(kernels, (rate, winners))
+                print(json.dumps({"run": text, "kernels": kernels, "times": round(rate / first_rate, 2)} | said | compare(first_winners, winners)), flush=True)
                 forget_results(store)
     return 0
 

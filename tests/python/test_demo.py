@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 PROGRAM = pathlib.Path(__file__).parents[2] / "tools" / "demo_torch.py"
 SIZES = {"device": "host", "threads": 1, "dtype": "f32", "width": 16, "hidden": 64, "heads": 2, "build_us": 2e6,
@@ -17,18 +18,20 @@ NAMES = ["rms_norm", "qkv", "softmax", "up_gelu", "down"]
 
 class Peers(unittest.TestCase):
     def test_what_the_second_clock_times(self):
-        """Its calls run, here without a stream, which is the current one."""
+        """Its samples run, here without a stream, which is the current one, and without a graph."""
         import multidispatch as md
         import torch
 
         sys.path.insert(0, str(PROGRAM.parent))
         import second_clock
-        calls = second_clock.Calls(torch, md, "host")
+        calls, timer = second_clock.Calls(torch, md, "host"), unittest.mock.Mock()
         for op, sizes in (("layer_norm", {"i": 3, "j": 5}), ("linear", {"b": 2, "n": 3, "k": 4}), ("embedding", {"i": 3, "j": 5, "E.0": 7})):
             for peer in ("md", "eager"):
-                calls.of({"peer": peer, "op": op, "dtype": "f32", "sizes": sizes})(None)
-        calls.empty()(None)
-        self.assertIsNone(calls.of({"peer": "md", "op": "nothing", "dtype": "f32", "sizes": {}}))
+                row = {"peer": peer, "op": op, "dtype": "f32", "sizes": sizes, "k": 2}
+                self.assertTrue(calls.knows(row))
+                calls.of(row)(None, timer)
+        self.assertEqual([len(timer.mock_calls), timer.mock_calls[:2]], [12, [unittest.mock.call.start(), unittest.mock.call.stop()]])
+        self.assertFalse(calls.knows({"op": "nothing", "dtype": "f32"}))
 
     def test_every_op_runs(self):
         """bench_peers.py at one small size of each op that it knows, eager and compiled for two of them."""

@@ -54,25 +54,22 @@ class Peers(unittest.TestCase):
     def test_times_of_the_other_clock(self):
         def state(line, summaries):
             return {"axis_values": [{"name": "line", "type": "int64", "value": str(line)}], "summaries": summaries}
-        mean = {"tag": "nv/batch/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "4e-05"}]}
+        mean = {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": "4e-05"}]}
         us = second_clock.times_in({"benchmarks": [{"states": [state(1, [mean]), state(0, [{"tag": "nv/cold/sample_size", "data": []}, mean]), state(2, None)]}]})
         self.assertEqual([round(x, 6) for x in us[:2]], [40.0, 40.0])
         compared = second_clock.compare([self.row(40), self.row(40), self.row(40)], us)
         self.assertEqual([(round(row["other_us"], 6), round(row["ratio"], 6)) for row in compared], [(40.0, 1.0)] * 2)
 
-    def test_calls_take_turns(self):
-        """Sets come one after another and over again; a round's results are kept."""
-        class Stream:
-            @staticmethod
-            def stream(_):
-                return contextlib.nullcontext()
-        calls = second_clock.Calls.__new__(second_clock.Calls)
-        calls.torch = types.SimpleNamespace(cuda=Stream)
+    def test_samples(self):
+        """The cache is read before the time, and the graph, whose results are kept, is all that is in it."""
         seen = []
-        run = calls.in_turns(lambda x, y: seen.append(x + y), [(1, 2), (10, 20)])
-        for _ in range(3):
-            run(None)
-        self.assertEqual(seen, [3, 30, 3])
+        calls = second_clock.Calls.__new__(second_clock.Calls)
+        calls.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(stream=lambda stream: contextlib.nullcontext(seen.append(stream))))
+        calls.machine = types.SimpleNamespace(swept=types.SimpleNamespace(sum=lambda: seen.append("sweep")))
+        timer = types.SimpleNamespace(start=lambda: seen.append("start"), stop=lambda: seen.append("stop"))
+        run = calls.sample(types.SimpleNamespace(replay=lambda: seen.append("calls")), ["result"])
+        self.assertEqual(run("stream", timer), ["result"])
+        self.assertEqual(seen, ["stream", "sweep", "start", "calls", "stop"])
 
     def test_verdict(self):
         def said(*ratios):
