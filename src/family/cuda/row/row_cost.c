@@ -150,6 +150,7 @@ static times times_of(const launch *l)
     const double busy = fmin(l->blocks / l->sms, 1), loop = loop_us(l);
     times t = {.latency = latency_us(l), .instructions = l->slots * ISSUED_PART / (slots_of_device(l->target) * busy)};
     t.memory = fmax(memory_us(&t.missed, l), 1e-6);
+    t.latency += FIRST_BLOCKS_US * fmin(l->blocks / l->sms, f->resident);
     if (f->resident < 2) /* with one block, an SM has nothing else to do while it waits */
         t.latency *= 1 + ALONE_PART;
     t.waiting = (t.latency + loop) * fmax(l->waves - 1, 0) * WAIT_PART + loop;

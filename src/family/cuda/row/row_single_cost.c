@@ -33,7 +33,8 @@ void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *tar
         (of_sm < FEW_BLOCKS ? ceil(of_sm) : of_sm) * f->threads / 32 * slots_of(target, f, held) / CLOCK;
     const double waiting =
         BLOCK + LEVEL * levels * (1 + EACH_WARP * f->lanes / 32) + ELEMENT * held * (1 + 0.5 * f->epilogue_loads);
-    const double us = START + waves * waiting + issue + MEMORY * w->bytes / target->facts->memory_gbps * 1e-3;
+    const double us = START + FIRST_BLOCKS * fmin(of_sm, f->resident) + waves * waiting + issue +
+                      MEMORY * w->bytes / target->facts->memory_gbps * 1e-3;
     *out = (md_fa_features){
         .ops_rate = 1, .parallel = 1, .launches = 1, .serial_us = fmax(us - MD_FA_CUDA_LAUNCH_US, 0.01)};
 }

@@ -38,6 +38,14 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_row_fits(target, &row, size);
 }
 
+/* What lies beyond the whole vectors of a row goes element by element. */
+static double end_us(const md_fa_cuda_row_fixed *f, double n)
+{
+    if (f->width > 4 && f->align != MD_FA_CUDA_ALIGNED && n > f->width)
+        return SHORT_END * fmod(n, f->width);
+    return n > f->width * f->vectors ? END : 0;
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_fixed room;
@@ -58,7 +66,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                                        : 0;
     md_fa_cuda_row_features(out, target, f, size);
     out->serial_us += more - fmin(less, out->serial_us) + BLOCK * rows / f->rows;
-    out->serial_us += n > f->width * f->vectors ? END * rows : 0;
+    out->serial_us += end_us(f, n) * rows;
     out->serial_us += f->align != MD_FA_CUDA_STRIDED && is_apart ? ONE_BY_ONE : 0;
 }
 
