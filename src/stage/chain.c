@@ -136,7 +136,7 @@ static void set_score(md_st_chain_builder *b)
     c->is_bounded = true;
     for (int32_t i = 0; i < b->guards.n; i++) {
         c->guard[i] = b->guards.guard[i];
-        if (md_st_bound_of(&c->bound[c->n_bounds], &b->frame, c->guard[i]))
+        if (md_st_bound_of(&c->bound[c->n_bounds], c, b->frame.axis, c->guard[i]))
             c->n_bounds++;
         else
             c->is_bounded = false;

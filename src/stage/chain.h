@@ -43,9 +43,10 @@ typedef struct md_st_bound_term {
     const md_fx_node *term;
 } md_st_bound_term;
 
-/* A guard as a limit of the keys: those below the sum (is_end), or from the sum on. */
+/* A guard as a limit of the keys: those below the sum (is_end), or from the sum on. is_whole: all of them where the sum
+ * is positive, else none, as where a row lies behind the end of its sequence. */
 typedef struct md_st_bound {
-    bool is_end;
+    bool is_end, is_whole;
     int32_t n;
     md_st_bound_term term[MD_ST_MAX_BOUND_TERMS];
 } md_st_bound;

@@ -22,14 +22,14 @@ void md_st_chain_measure(md_st_chain_sizes *out, const md_st_program *program, i
 
 /* A bound along the rows: `at` the first of them, and how far it moves to behind the last. */
 typedef struct slope {
-    bool is_end;
+    bool is_end, is_whole;
     double at, by;
 } slope;
 
 /* False where sizes do not tell it. */
 static bool slope_of(slope *out, const md_st_program *p, const md_st_bound *b, const int64_t *size)
 {
-    *out = (slope){b->is_end, 0, 0};
+    *out = (slope){b->is_end, b->is_whole, 0, 0};
     for (int32_t i = 0; i < b->n; i++) {
         const md_fx_node *t = b->term[i].term;
         const double coef = (double)b->term[i].coef;
@@ -58,7 +58,9 @@ double md_st_chain_part(const md_st_program *program, int32_t stage, const int64
         double begin = 0, end = keys;
         for (int32_t i = 0; i < n; i++) {
             const double limit = bound[i].at + bound[i].by * ((k + 0.5) / PLACES);
-            if (bound[i].is_end)
+            if (bound[i].is_whole)
+                end = limit > 0 ? end : 0;
+            else if (bound[i].is_end)
                 end = fmin(end, limit);
             else
                 begin = fmax(begin, limit);

@@ -31,8 +31,9 @@ typedef struct md_st_chain_builder {
 const md_fx_node *md_st_take_guards(md_st_maker *m, md_st_guards *g, const md_fx_node *score);
 /** A value as it is where all guards hold. */
 const md_fx_node *md_st_drop_guards(md_st_maker *m, const md_st_guards *g, const md_fx_node *node);
-/** The guard as a limit of the keys. False where it is none, or not the same limit whatever the kernel's rows are. */
-bool md_st_bound_of(md_st_bound *out, const md_st_frame *frame, const md_fx_node *guard);
+/** The guard as a limit of the keys along `axis`, once the chain has its rows. False where it is none, or not the same
+ * limit whatever the kernel's rows are. */
+bool md_st_bound_of(md_st_bound *out, const md_st_chain *c, int32_t axis, const md_fx_node *guard);
 
 /* ---- share.c */
 

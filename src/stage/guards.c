@@ -161,8 +161,8 @@ void md_st_take_zero_guards(md_st_maker *m, md_st_guards *g, const md_fx_node *w
 /* ---- limits ---- */
 
 typedef struct linear {
-    const md_st_frame *frame;
-    int64_t axis; /* coefficient of the axis */
+    int32_t index; /* the axis */
+    int64_t axis; /* its coefficient */
     md_st_bound sum; /* the sum of all else */
 } linear;
 
@@ -180,15 +180,15 @@ static bool add_term(linear *l, const md_fx_node *term, int64_t coef)
 }
 
 /* True if the value is the same for all keys of a row. */
-static bool is_of_row(const md_st_frame *f, const md_fx_node *node)
+static bool is_of_row(int32_t axis, const md_fx_node *node)
 {
-    return !md_fx_uses_index(node, f->axis) && !md_fx_has_kind(node, MD_FX_REF);
+    return !md_fx_uses_index(node, axis) && !md_fx_has_kind(node, MD_FX_REF);
 }
 
 static bool add_linear(linear *l, const md_fx_node *node, int64_t coef)
 {
     int64_t product;
-    if (md_fx_is_index(node, l->frame->axis))
+    if (md_fx_is_index(node, l->index))
         return !__builtin_add_overflow(l->axis, coef, &l->axis);
     if (node->kind == MD_FX_CONST && node->type == MD_I64)
         return !__builtin_mul_overflow(node->integer, coef, &product) && add_term(l, NULL, product);
@@ -203,10 +203,23 @@ static bool add_linear(linear *l, const md_fx_node *node, int64_t coef)
         if (node->arg[i]->kind == MD_FX_CONST && node->arg[i]->type == MD_I64)
             return !__builtin_mul_overflow(node->arg[i]->integer, coef, &product) &&
                    add_linear(l, node->arg[1 - i], product);
-    return is_of_row(l->frame, node) && add_term(l, node, coef);
+    return is_of_row(l->index, node) && add_term(l, node, coef);
 }
 
-bool md_st_bound_of(md_st_bound *out, const md_st_frame *f, const md_fx_node *guard)
+/* True if rows differ in the sum by their indices alone, so that nothing is looked up for each of them. */
+static bool is_affine_in_rows(const md_st_chain *c, const md_st_bound *b)
+{
+    bool r = true;
+    for (int32_t i = 0; i < b->n; i++) {
+        const md_fx_node *term = b->term[i].term;
+        r &= !term || term->kind == MD_FX_INDEX ||
+             (!md_fx_uses_any_index(term, c->n_rows, c->rows) &&
+              (c->share <= 1 || !md_fx_uses_index(term, c->share_index)));
+    }
+    return r;
+}
+
+bool md_st_bound_of(md_st_bound *out, const md_st_chain *c, int32_t axis, const md_fx_node *guard)
 {
     static const md_fx_op ops[] = {MD_FX_LT, MD_FX_LE, MD_FX_GT, MD_FX_GE};
     int32_t which = 0;
@@ -217,11 +230,13 @@ bool md_st_bound_of(md_st_bound *out, const md_st_frame *f, const md_fx_node *gu
     /* rest + axis < 0, or <= 0 */
     int64_t sign = which < 2 ? 1 : -1;
     bool is_strict = which % 2 == 0;
-    linear l = {.frame = f};
-    if (!add_linear(&l, guard->arg[0], sign) || !add_linear(&l, guard->arg[1], -sign) || (l.axis != 1 && l.axis != -1))
+    linear l = {.index = axis};
+    if (!add_linear(&l, guard->arg[0], sign) || !add_linear(&l, guard->arg[1], -sign) || l.axis < -1 || l.axis > 1 ||
+        (l.axis == 0 && !is_affine_in_rows(c, &l.sum)))
         return false;
     /* axis < -rest + (strict ? 0 : 1), or axis >= rest + (strict ? 1 : 0) */
-    l.sum.is_end = l.axis == 1;
+    l.sum.is_whole = l.axis == 0;
+    l.sum.is_end = l.axis >= 0;
     for (int32_t i = 0; i < l.sum.n && l.sum.is_end; i++)
         if (__builtin_sub_overflow(0, l.sum.term[i].coef, &l.sum.term[i].coef))
             return false;

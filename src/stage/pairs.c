@@ -147,7 +147,6 @@ static bool place(md_st_pairing *g, md_st_item *item)
 static void set_bounds(md_st_pairing *g)
 {
     md_st_chain *c = g->chain;
-    md_st_frame frame = {.axis = g->axis, .n_rows = c->n_rows};
     for (int32_t i = 0; i < g->pairs->n_sums; i++) {
         md_st_guards here = {.n = 0};
         md_st_take_zero_guards(g->maker, &here, g->pairs->sum[i].weight);
@@ -165,7 +164,7 @@ static void set_bounds(md_st_pairing *g)
     md_st_guards all = {.n = c->n_guards};
     for (int32_t i = 0; i < c->n_guards; i++) {
         all.guard[i] = c->guard[i];
-        c->n_bounds += md_st_bound_of(&c->bound[c->n_bounds], &frame, c->guard[i]);
+        c->n_bounds += md_st_bound_of(&c->bound[c->n_bounds], c, g->axis, c->guard[i]);
     }
     c->is_bounded = c->n_bounds == c->n_guards;
     for (int32_t i = 0; i < g->pairs->n_sums && c->is_bounded; i++)

@@ -30,6 +30,11 @@ static const char *const formulas[] = {
     "Y[h,i,e] = sum[j](x[h,i,j] * V[h,j,e]) / s[h,i]; L[h,i] = m[h,i] + log(s[h,i])",
     "let S[h,i,j] = where(j < n:i64[h], sum[d](Q[h,i,d] * K[h,j,d]), -inf);" SOFTMAX(
         "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",
+    /* rows behind the end of their sequence have no keys */
+    "let S[h,i,j] = where(j <= i and i < n:i64[h], sum[d](Q[h,i,d] * K[h,j,d]), -inf);" SOFTMAX(
+        "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",
+    "let S[h,i,j] = where(j < m:i64[h] and 3 * i > n:i64[h] - 2, sum[d](Q[h,i,d] * K[h,j,d]), -inf);" SOFTMAX(
+        "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",
     /* packed sequences: the bounds of each row are looked up */
     "let S[h,i,j] = where(j >= n:i64[m:i64[i]] and j < o:i64[m[i]], sum[d](Q[h,i,d] * K[h,j,d]), -inf);" SOFTMAX(
         "h,i,") "Y[h,i,e] = sum[j](P[h,i,j] * V[h,j,e])",

@@ -75,7 +75,7 @@ static void print_bound(md_strbuf *out, md_cg *cg, const md_st_chain *c, int32_t
             if (!value[i])
                 return;
         }
-    md_strbuf_printf(out, "const int64_t %s%d = 0", highest ? "most" : "least", (int)which);
+    md_strbuf_printf(out, "const int64_t %s%d = %s0", highest ? "most" : "least", (int)which, b->is_whole ? "(" : "");
     for (int32_t i = 0; i < b->n; i++) {
         const md_st_bound_term *t = &b->term[i];
         md_strbuf_printf(out, " + INT64_C(%lld)", (long long)t->coef);
@@ -84,31 +84,38 @@ static void print_bound(md_strbuf *out, md_cg *cg, const md_st_chain *c, int32_t
         else if (t->term)
             md_strbuf_printf(out, " * %s%d", (t->coef > 0) == highest ? "hi" : "lo", (int)t->term->id);
     }
-    md_strbuf_add(out, ";\n");
+    md_strbuf_add(out, b->is_whole ? ") > 0 ? keys : 0;\n" : ";\n");
 }
 
-/* The same of a bound that must be asked of each row. */
+/* The same of a bound that must be asked of each row; on a GPU by the lanes of a warp together, or by one thread. */
 static md_status print_row_bound(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain, int32_t which)
 {
     const md_st_bound *b = &chain->c->bound[which];
     md_cg *cg = md_cg_chain_printer(chain, -1, MD_CG_STRIDED);
     if (!cg)
         return md_fail_memory();
+    const bool is_shared = chain->dialect == MD_DEV_CUDA;
     md_strbuf_printf(out,
-                     "int64_t most%d = INT64_MIN, least%d = INT64_MAX;\n"
-                     "MD_ROLLED for (int64_t own = row; own < end; own++) {\n"
+                     "md_chain_int most%d = 0, least%d = (md_chain_int)keys;\n"
+                     "MD_ROLLED for (int64_t own = row%s; own < end; own += %s) {\n"
                      "const md_chain_row own_row = md_chain_row_of(p, b, own), *r = &own_row;\n",
-                     (int)which, (int)which);
+                     (int)which, (int)which, is_shared ? " + (lanes > 1 ? threadIdx.x & 31 : 0)" : "",
+                     is_shared ? "lanes" : "1");
     md_cg_chain_print_row(out, chain, "r");
     md_cg_begin(cg, out);
     const char *value[MD_ST_MAX_BOUND_TERMS] = {NULL};
     for (int32_t i = 0; i < b->n; i++)
         value[i] = b->term[i].term ? md_cg_value(cg, b->term[i].term, NULL) : "1";
-    md_strbuf_add(out, "const int64_t at = 0");
+    md_strbuf_add(out, b->is_whole ? "const int64_t at = (0" : "const int64_t at = 0");
     for (int32_t i = 0; i < b->n; i++)
         md_strbuf_printf(out, " + INT64_C(%lld) * (int64_t)%s", (long long)b->term[i].coef, value[i] ? value[i] : "");
-    md_strbuf_printf(out, ";\nmost%d = at > most%d ? at : most%d;\nleast%d = at < least%d ? at : least%d;\n}\n",
+    md_strbuf_add(out, b->is_whole ? ") > 0 ? keys : 0" : "");
+    md_strbuf_printf(out,
+                     ";\nconst md_chain_int limit = (md_chain_int)(at < 0 ? 0 : at > keys ? keys : at);\n"
+                     "most%d = limit > most%d ? limit : most%d;\nleast%d = limit < least%d ? limit : least%d;\n}\n",
                      (int)which, (int)which, (int)which, (int)which, (int)which, (int)which);
+    if (is_shared)
+        md_strbuf_printf(out, "if (lanes > 1)\nmd_warp_range(most%d, least%d);\n", (int)which, (int)which);
     return md_cg_chain_end(defines, &cg);
 }
 
@@ -130,6 +137,16 @@ static md_status print_bounds(md_strbuf *defines, md_strbuf *out, md_cg *cg, con
     return MD_OK;
 }
 
+/* Where rows look bounds up, the lanes of a warp may ask for some of them each: before and behind the function. */
+static const char warp_range[] =
+    "#define MD_CHAIN_BY_ROW 1\n"
+    "MD_INLINE void md_warp_range(md_chain_int &most, md_chain_int &least)\n{\n"
+    "most = __reduce_max_sync(0xffffffffu, most);\nleast = __reduce_min_sync(0xffffffffu, least);\n}\n"
+    "template <int lanes> ";
+static const char one_lane[] =
+    "MD_INLINE md_chain_keys_of md_chain_span(const md_params *p, const md_chain_batch *b, int64_t row, int64_t end)\n"
+    "{\nreturn md_chain_span_by<1>(p, b, row, end);\n}\n";
+
 md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain)
 {
     const md_st_chain *c = chain->c;
@@ -137,11 +154,15 @@ md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg
     md_status status = MD_OK;
     if (!cg)
         return md_fail_memory();
-    md_strbuf_add(out,
-                  "typedef struct md_chain_keys_of {\nint64_t begin, end, open_begin, open_end;\n} md_chain_keys_of;\n"
-                  "MD_INLINE md_chain_keys_of md_chain_span(const md_params *p, const md_chain_batch *b, int64_t "
-                  "row, int64_t end)\n{\nconst int64_t keys = md_chain_keys(p);\n"
-                  "md_chain_keys_of s = {0, keys, 0, keys};\n(void)b, (void)row, (void)end;\n");
+    const bool is_shared = chain->dialect == MD_DEV_CUDA && md_cg_chain_looks_up_rows(c);
+    md_strbuf_add(
+        out, "typedef struct md_chain_keys_of {\nint64_t begin, end, open_begin, open_end;\n} md_chain_keys_of;\n");
+    md_strbuf_printf(
+        out,
+        "%sMD_INLINE md_chain_keys_of md_chain_span%s(const md_params *p, const md_chain_batch *b, int64_t "
+        "row, int64_t end)\n{\nconst int64_t keys = md_chain_keys(p);\n"
+        "md_chain_keys_of s = {0, keys, 0, keys};\n(void)b, (void)row, (void)end;\n",
+        is_shared ? warp_range : "", is_shared ? "_by" : "");
     if (c->n_bounds > 0) {
         md_cg_chain_print_batch(out, chain, "b");
         print_row_ranges(out, chain);
@@ -155,6 +176,8 @@ md_status md_cg_chain_print_span(md_strbuf *defines, md_strbuf *out, const md_cg
                   "s.open_begin = s.open_begin < s.begin ? s.begin : s.open_begin > s.end ? s.end : s.open_begin;\n"
                   "s.open_end = s.open_end < s.open_begin ? s.open_begin : s.open_end > s.end ? s.end : s.open_end;\n"
                   "return s;\n}\n");
+    if (is_shared)
+        md_strbuf_add(out, one_lane);
     const md_status printed = md_cg_chain_end(defines, &cg);
     return status != MD_OK ? status : printed;
 }

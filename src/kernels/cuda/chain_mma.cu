@@ -131,7 +131,7 @@ MD_INLINE void md_take_rows(md_mine &m, const md_params &p, const md_chain_batch
     const int first = t.row + md_first_row();
     m.clean_begin = m.clean_end = 0;
     if (first < rows) {
-        const md_chain_keys_of span = md_chain_span(&p, &b, first, min(first + WARP_ROWS, rows));
+        const md_chain_keys_of span = md_chain_span_by_warp(&p, &b, first, min(first + WARP_ROWS, rows));
         m.clean_begin = ((int)span.open_begin + MD_BN - 1) / MD_BN;
         m.clean_end = (int)span.open_end / MD_BN;
     }

@@ -41,21 +41,35 @@ MD_INLINE void md_produce(const md_params &p, const md_places &s)
     }
 }
 
+/* Writes down the blocks of which all rows of a warpgroup have all keys. */
+MD_INLINE void md_note_open(const md_params &p, const md_work &work, const md_chain_batch &b, md_tile t, int group,
+                            unsigned note, bool writes)
+{
+    const int first = t.row + group * 64;
+    if (first < work.rows)
+        md_tile_keys(t, p, b, first, min(first + 64, work.rows));
+    if (writes) {
+        md_store_word(note + (CLEAN + 2 * group) * 4, (t.open_begin + MD_BN - 1) / MD_BN);
+        md_store_word(note + (CLEAN + 2 * group + 1) * 4, t.open_end / MD_BN);
+    }
+}
+
 /* Writes a tile down. A warp. */
 MD_INLINE void md_note_tile(const md_params &p, const md_work &work, const md_tile &tile, int number, unsigned note)
 {
     const int lane = threadIdx.x & 31;
     const md_chain_batch b = md_chain_batch_of(&p, tile.batch);
     md_tile t = tile;
-    if (lane < MD_GROUPS) {
-        const int first = t.row + lane * 64;
-        t.open_begin = t.open_end = 0;
-        if (first < work.rows)
-            md_tile_keys(t, p, b, first, min(first + 64, work.rows));
-        md_store_word(note + (CLEAN + 2 * lane) * 4, (t.open_begin + MD_BN - 1) / MD_BN);
-        md_store_word(note + (CLEAN + 2 * lane + 1) * 4, t.open_end / MD_BN);
-    } else if (lane == 31) {
+#ifdef MD_CHAIN_BY_ROW
+    MD_ROLLED for (int g = 0; g < MD_GROUPS; g++) md_note_open(p, work, b, t, g, note, lane == g);
+    md_tile_keys(t, p, b, t.row, min(t.row + ROWS, work.rows));
+#else
+    if (lane < MD_GROUPS)
+        md_note_open(p, work, b, t, lane, note, true);
+    else if (lane == 31)
         md_tile_keys(t, p, b, t.row, min(t.row + ROWS, work.rows));
+#endif
+    if (lane == 31) {
         const int split = number % MD_SPLIT, each = (t.blocks_end - t.blocks_begin + MD_SPLIT - 1) / MD_SPLIT;
         int begin = t.blocks_begin + split * each, end = min(begin + each, t.blocks_end);
         /* every tile has a block: one without keys has the block behind all keys, which the copies fill with zeros */

@@ -31,10 +31,17 @@ template <int rows> MD_INLINE md_work md_work_of(const md_params &p)
     return w;
 }
 
-/* Keys of some rows of a tile. */
+/* Asked for by whole warps, whose lanes share the rows where each row looks its keys up. */
+#ifdef MD_CHAIN_BY_ROW
+#define md_chain_span_by_warp md_chain_span_by<32>
+#else
+#define md_chain_span_by_warp md_chain_span
+#endif
+
+/* Keys of some rows of a tile. By whole warps if each row looks its keys up. */
 MD_INLINE void md_tile_keys(md_tile &t, const md_params &p, const md_chain_batch &b, int row, int end)
 {
-    const md_chain_keys_of span = md_chain_span(&p, &b, row, end);
+    const md_chain_keys_of span = md_chain_span_by_warp(&p, &b, row, end);
     t.end = (int)span.end;
     t.blocks_end = ((int)span.end + MD_BN - 1) / MD_BN;
     t.blocks_begin = (int)span.begin / MD_BN;

@@ -47,6 +47,17 @@ static const cuda_run list[] = {
     {"let S[b,h,i,j] = " DOT " * 0.125; " LONG_SOFTMAX "Y:f32[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])",
      MD_F32,
      {{1, 2, 70, 150, 64, 64}, {2, 1, 3, 129, 128, 128}, {1, 2, 1, 300, 128, 128}, {1, 2, 5, -1, 64, 64}}},
+    /* sums of weights that are not rounded, as the catalogue has them; rows behind the end of their sequence */
+    {"let S[b,h,i,j] = where(j <= i and i < 17 * len:i32[b], " DOT
+     " * 0.125, -inf); let m[b,h,i] = max[j](S[b,h,i,j]); let "
+     "x[b,h,i,j] = exp(S[b,h,i,j] - m[b,h,i]); let P:bf16[b,h,i,j] = x[b,h,i,j]; Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] "
+     "* V:bf16[b,h,j,e]) / sum[j](x[b,h,i,j])",
+     MD_F32,
+     {{9, 2, 42, 42, 64, 64}, {4, 1, 150, 150, 128, 128}, {5, 3, 7, 5, 64, 64}, {4, 1, 1, 9, 128, 128}}},
+    /* packed sequences: the first key of each row is looked up; a row may have no keys */
+    {"let S[b,h,i,j] = where(j >= 23 * start:i32[b,i] and j <= i, " DOT " * 0.125, -inf); " SOFTMAX VALUES,
+     MD_F32,
+     {{1, 2, 170, 170, 64, 64}, {2, 1, 140, 150, 128, 128}, {1, 3, 37, 25, 64, 64}, {4, 1, 1, 9, 128, 128}}},
     /* no maximum */
     {"let S[b,h,i,j] = sigmoid(" DOT " * 0.125); Y:bf16[b,h,i,e] = sum[j](S[b,h,i,j] * V:bf16[b,h,j,e])",
      MD_F32,
