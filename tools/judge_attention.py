@@ -4,8 +4,8 @@
     judge_attention.py CELL... [--pin VARIANT]... [--keep TEXT] [--rounds 5] [--device cuda] [--megabytes 300]
 
 CELL: BxQxK[xD[xHQxHK]][c]: batches, queries, keys, elements of a head (128), heads of queries (32) and of keys (8); c:
-causal. VARIANT: as mdctl source lists them; without one the pick. In a VARIANT `a{0,1}b` stands for a0b and a1b, as in
-a shell. --keep: only names that hold this text.
+causal. VARIANT: as mdctl source lists them; without one the pick; fast, deterministic, batch_invariant: the pick under
+that policy. In a VARIANT `a{0,1}b` stands for a0b and a1b, as in a shell. --keep: only names that hold this text.
 
 Times are those of the kernels alone, by graphs of 20 calls. Each call reads other inputs, --megabytes in all, so that
 little of them is in the L2. Variants are timed in turns; us is the median over rounds. On a CPU the wall's least time."""
@@ -25,9 +25,10 @@ import multidispatch as md
 
 MASK = ("where(j <= i + size(j) - size(i), ", ", -inf)")
 FORMULA = ("let S[b,g,r,i,j] = {}sum[d](Q:bf16[b,g,r,i,d] * K:bf16[b,g,j,d]) * rsqrt(f32(size(d))){};"
-           "let m[b,g,r,i] = max[j](S[b,g,r,i,j]); let P:bf16[b,g,r,i,j] = exp(S[b,g,r,i,j] - m[b,g,r,i]);"
-           "let s[b,g,r,i] = sum[j](P[b,g,r,i,j]);"
+           "let m[b,g,r,i] = max[j](S[b,g,r,i,j]); let E[b,g,r,i,j] = exp(S[b,g,r,i,j] - m[b,g,r,i]);"
+           "let P:bf16[b,g,r,i,j] = E[b,g,r,i,j]; let s[b,g,r,i] = sum[j](E[b,g,r,i,j]);"
            "Y:bf16[b,g,r,i,e] = sum[j](P[b,g,r,i,j] * V:bf16[b,g,j,e]) / s[b,g,r,i]")
+NUMERIC = ("fast", "deterministic", "batch_invariant")
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 
@@ -35,7 +36,7 @@ def cell_of(text):
     sizes, causal = re.fullmatch(r"([\dx]+)(c?)", text).groups()
     given = [int(n) for n in sizes.split("x")]
     b, q, k, d, hq, hk = given + [128, 32, 8][len(given) - 3:]
-    return dict(b=b, q=q, k=k, d=d, hq=hq, hk=hk, causal=bool(causal))
+    return dict(b=b, q=q, k=k, d=d, hq=hq, hk=hk, causal=bool(causal), hint=f"(b={b},g={hk},r={hq // hk},i={q},j={k})")
 
 
 def spread(text):
@@ -60,12 +61,12 @@ def inputs(c, options):
     return sets
 
 
-def ready(text, c, stage, pin, sets, inputs, results):
+def ready(text, c, stage, pin, sets, inputs, results, numeric=None):
     """A call by its number of an op whose kernel of `stage` is built, or what prevents it. `inputs`, `results`: of a set."""
     start = time.perf_counter()
     try:
         op = md.op(text, static=dict(d=c["d"], e=c["d"]), max_variants=1, pin=f"{stage}:{pin}" if pin else None,
-                   hints=f"(b={c['b']},g={c['hk']},r={c['hq'] // c['hk']},i={c['q']},j={c['k']})")
+                   hints=c["hint"], numeric=numeric)
         variant = None
         while variant != pin or not variant:
             op.call(*sets[0])
@@ -81,7 +82,8 @@ def ready(text, c, stage, pin, sets, inputs, results):
 
 def own(c, pin, sets):
     q, k, y, v = sets[0]
-    return ready(FORMULA.format(*(MASK if c["causal"] else ("", ""))), c, 3, pin, sets, (q, k, v), y)
+    pin, numeric = (None, pin) if pin in NUMERIC else (pin, None)
+    return ready(FORMULA.format(*(MASK if c["causal"] else ("", ""))), c, 3, pin, sets, (q, k, v), y, numeric)
 
 
 def peer(backend, c, sets):
