@@ -4,10 +4,11 @@
 import re
 import sys
 import unittest
+import unittest.mock
 
 from test_backend_attention import DEVICE, DTYPES, OURS, SEED, Case, attend, backend, md, torch
+from multidispatch.compile.running import plan
 
-HAS_PAIRS = DEVICE == "cpu"
 
 
 class Backward(Case):
@@ -27,20 +28,22 @@ class Backward(Case):
                 for b, n, m in sizes:
                     given = [*self.parts(b, n, m, dtype), *(x(b, n, m) for x in more)]
                     weights = torch.randn(b, n, self.H * self.E).to(DEVICE)
-                    results = (self.gradients(h, given, weights, wide)
-                               for h, wide in ((compiled, False), (g, False), (g, True)))
-                    for got, eager, exact in zip(*results):
-                        self.near(got, eager, exact, dtype)
+                    self.all_near(compiled, g, given, weights)
                 self.assertEqual(len(self.reports()), 2)
                 for r in self.reports():
                     self.assertNotIn("reason", r)
                     self.assertEqual((r["eager"], r["fallbacks"]), ([], 0))
-                self.assertEqual(self.results_of_pairs(), [3] * HAS_PAIRS)
+                self.assertEqual(self.results_of_pairs(), [3])
 
     def results_of_pairs(self):
         """The numbers of results of the kernels of the backward that have several products, as pairs do."""
         texts = [k["formula"] for r in self.reports() if "backward" in r["graph"] for k in r["kernels"]]
         return [len(re.findall(r"(?:^|; )Y", t)) for t in texts if len(re.findall(r"Y\d*:\w+\[[^=]*= sum", t)) > 1]
+
+    def all_near(self, compiled, f, given, weights):
+        results = (self.gradients(h, given, weights, wide) for h, wide in ((compiled, False), (f, False), (f, True)))
+        for got, eager, exact in zip(*results):
+            self.near(got, eager, exact, given[0].dtype)
 
     def test_causal(self):
         self.train(lambda q, k, v: attend(q, k, v, is_causal=True))
@@ -82,7 +85,7 @@ class Backward(Case):
                     (f(*parts) * weights).sum().backward()
                 for i in wanted:
                     torch.testing.assert_close(given[i].grad.double(), wide[i].grad, rtol=0.03, atol=0.03)
-                self.assertEqual(self.results_of_pairs(), n if HAS_PAIRS else [])
+                self.assertEqual(self.results_of_pairs(), n)
 
     def test_stacked_projections(self):
         """Queries, keys and values of one product: the gradients are written into one tensor, between each other."""
@@ -93,22 +96,35 @@ class Backward(Case):
 
         compiled = torch.compile(layer, backend=backend, dynamic=True, options=OURS)
         for b, n in ((2, 9), (3, 40), (2, 65)):
-            given, weights = [torch.randn(b, n, 32).to(DEVICE), torch.randn(32, 96).to(DEVICE)], torch.randn(b, n, 32).to(DEVICE)
-            for got, exact in zip(self.gradients(compiled, given, weights), self.gradients(layer, given, weights, True)):
-                torch.testing.assert_close(got.double(), exact, rtol=1e-3, atol=1e-3)
-        self.assertEqual(self.results_of_pairs(), [3] * HAS_PAIRS)
+            given = [torch.randn(*s).to(DTYPES[0]).to(DEVICE) for s in ((b, n, 32), (32, 96))]
+            self.all_near(compiled, layer, given, torch.randn(b, n, 32).to(DEVICE))
+        self.assertEqual(self.results_of_pairs(), [3])
 
-    @unittest.skipUnless(HAS_PAIRS, "a GPU has no kernel for it yet")
     def test_library_serves_pairs(self):
         """The formula that is written is a stage of the library, not a stage for each product."""
         compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True), backend=backend, dynamic=True, options=OURS)
         for dtype in DTYPES:
             self.setUp()
-            self.gradients(compiled, [torch.randn(2, 3, 11, 8).to(dtype) for _ in range(3)], torch.ones(2, 3, 11, 8))
+            given = [torch.randn(2, 3, 11, 32).to(dtype).to(DEVICE) for _ in range(3)]
+            self.gradients(compiled, given, torch.ones(2, 3, 11, 32, device=DEVICE))
             text = next(k for r in self.reports() for k in r["kernels"] if "Y2:" in k["formula"])
             op = md.op(text["formula"], static={k: int(v) for k, v in re.findall(r"(x\d+)=(\d+)", text["sizes"])})
             sizes = {name: 40 for name in set(re.findall(r"x\d+", text["formula"])) if f"{name}=" not in text["sizes"]}
-            self.assertIn("pairs/", op.explain(sizes, text=True))
+            self.assertRegex(op.explain(sizes, device="host" if DEVICE == "cpu" else DEVICE, text=True), r"pairs(_\w+)?/")
+
+    def test_types_of_operands(self):
+        """What the device's kernels do not take is a kernel for each product."""
+        taken = str(DTYPES[-1]).replace("torch.bfloat16", "bf16")
+        for types, n in (((taken,), 1), (("f16",), 0)):
+            with unittest.mock.patch.dict(plan._PAIRS, {DEVICE: types}):
+                for dtype in DTYPES:
+                    with self.subTest(types=types, dtype=dtype):
+                        self.setUp()
+                        compiled = torch.compile(lambda q, k, v: attend(q, k, v, is_causal=True), backend=backend,
+                                                 dynamic=True, options=OURS)
+                        given = [torch.randn(2, 3, 11, 8).to(dtype).to(DEVICE) for _ in range(3)]
+                        self.gradients(compiled, given, torch.ones(2, 3, 11, 8, device=DEVICE))
+                        self.assertEqual(self.results_of_pairs(), [3] * (n * (dtype == DTYPES[-1])))
 
     def test_two_layers(self):
         """Gradients that flow through two attentions, each a kernel."""
@@ -118,10 +134,9 @@ class Backward(Case):
 
         compiled = torch.compile(layer, backend=backend, dynamic=True, options=OURS)
         for n in (7, 33):
-            given, weights = [torch.randn(2, 2, n, 16).to(DEVICE) for _ in range(3)], torch.randn(2, 2, n, 16).to(DEVICE)
-            for got, exact in zip(self.gradients(compiled, given, weights), self.gradients(layer, given, weights, True)):
-                torch.testing.assert_close(got.double(), exact, rtol=1e-3, atol=1e-3)
-        self.assertEqual(self.results_of_pairs(), [3, 3] * HAS_PAIRS)
+            given = [torch.randn(2, 2, n, 16).to(DTYPES[0]).to(DEVICE) for _ in range(3)]
+            self.all_near(compiled, layer, given, torch.randn(2, 2, n, 16).to(DEVICE))
+        self.assertEqual(self.results_of_pairs(), [3, 3])
 
     def test_projections_are_no_pairs(self):
         """Queries that two products read, as with relative positions, are memory."""

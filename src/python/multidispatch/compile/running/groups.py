@@ -35,9 +35,9 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
 
 class Grouping:
     """`by_pytorch`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader.
-    `has_pairs`: the device has kernels for them."""
+    `paired`: the types of operands of which the device has kernels for pairs."""
 
-    def __init__(self, bufs: list[Buf], by_pytorch: Sequence[tuple[Buf, float]] = (), has_pairs: bool = False) -> None:
+    def __init__(self, bufs: list[Buf], by_pytorch: Sequence[tuple[Buf, float]] = (), paired: Sequence[str] = ()) -> None:
         self.by_pytorch: dict[Buf, float] = {}
         for b, place in by_pytorch:
             self.by_pytorch[b] = min(place, self.by_pytorch.get(b, place))
@@ -51,7 +51,7 @@ class Grouping:
                     t.buf.is_memory = True
                     self._index_memory(t)
         living = self._living(bufs)
-        chains = find_pairs(bufs, living, self.by_pytorch) if has_pairs else {}
+        chains = find_pairs(bufs, living, self.by_pytorch, paired) if paired else {}
         chains |= find_chains(bufs, living, {b for g in chains.values() for b in g.axes})
         self._operands_are_memory(bufs, chains.values())
         for b in reversed(bufs):

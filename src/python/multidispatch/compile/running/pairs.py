@@ -5,7 +5,7 @@ library has one (src/stage/pairs.c), and otherwise no worse than a kernel each."
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ..lowering.tree import Buf, Gather, Leaf, leaves, reads
 from ..sizes import Unsupported, same
@@ -57,13 +57,14 @@ class _Finder:
                 out.append(r)
         return out
 
-    def find(self, first_reader: Callable[[Buf], float]) -> Group | None:
+    def find(self, first_reader: Callable[[Buf], float], dtypes: Sequence[str]) -> Group | None:
         ends = sorted(self.ends, key=lambda b: b.number)
         products = [b for b in self.inside if b.kind == "product"]
         members = [*ends, *self.inside]
         if not self.is_whole or not 1 < len(ends) <= _MOST_SUMS or len(products) != _PRODUCTS \
                 or len(members) > _MOST_MEMBERS or sum(len(leaves(b.tree)) for b in members) > _MOST_READ \
                 or not all(_operands(b) for b in products) or self.ends & self.inside \
+                or any(t.buf.dtype not in dtypes for b in (*ends, *products) for t in _operands(b) if t.buf not in self.inside) \
                 or any(first_reader(b) < ends[-1].number for b in ends) \
                 or any(isinstance(t, Gather) for b in members for t in leaves(b.tree)):
             return None
@@ -139,8 +140,9 @@ class _Finder:
                    == group.axes[b][:len(b.shape)] for b in self.inside)
 
 
-def find_pairs(bufs: list[Buf], readers: dict[Buf, list[Buf]], by_pytorch: dict[Buf, float]) -> dict[Buf, Group]:
-    """The pairs among results, by their roots."""
+def find_pairs(bufs: list[Buf], readers: dict[Buf, list[Buf]], by_pytorch: dict[Buf, float],
+               dtypes: Sequence[str]) -> dict[Buf, Group]:
+    """The pairs among results, by their roots. `dtypes`: of the operands that kernels take."""
     def first_reader(b: Buf) -> float:
         return min([*(r.number for r in readers.get(b, ())), by_pytorch.get(b, math.inf)])
 
@@ -153,7 +155,7 @@ def find_pairs(bufs: list[Buf], readers: dict[Buf, list[Buf]], by_pytorch: dict[
             finder = _Finder(t.buf, readers)
             seen |= finder.inside
             try:
-                group = finder.find(first_reader)
+                group = finder.find(first_reader, dtypes)
             except Unsupported:
                 continue
             if group is not None:

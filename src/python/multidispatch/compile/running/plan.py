@@ -25,7 +25,7 @@ _INPUT, _OUTPUT, _CONSTANT = 1, 2, 3
 # Operations whose results are never memory of their operands.
 _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.embedding_backward", "convolution",
               "embedding_bag", "native_dropout")
-_HAVE_PAIRS = ("cpu",)  # devices whose kernels for pairs.py were tried from here
+_PAIRS = {"cpu": ("f16", "bf16", "f32", "f64"), "cuda": ("f16", "bf16")}  # what the kernels for pairs.py take as operands
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
 
 
@@ -69,7 +69,7 @@ class Builder:
     def _kernels(self) -> tuple[Grouping, dict[Buf, Formula]]:
         reads = [(leaf.buf, e.number - 0.5) for e in self.lowered.eager for leaf, _ in e.reads]
         while True:
-            grouping = Grouping(self.lowered.bufs, reads, self.device.type in _HAVE_PAIRS)
+            grouping = Grouping(self.lowered.bufs, reads, _PAIRS.get(self.device.type, ()))
             formulas, unmeasured = {}, list[Buf]()
             for b, g in grouping.groups.items():
                 try:
