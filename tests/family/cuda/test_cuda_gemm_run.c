@@ -109,6 +109,34 @@ static const cuda_run list[] = {
      "G[n,o,y+1-r,x+1-s], 0) * W[o,c,r,s])",
      MD_F16,
      {{2, 40, 9, 35, 6, 3, 3}, {3, 70, 5, 7, 21, 3, 2}, {1, 9, 3, 40, 5, 1, 4}, {2, 16, 8, 8, 8, 3, 3}}},
+    /* gradients of the image and of the filter, with steps of two, in groups, along one axis and three */
+    {"D[n,y,x,c] = sum[r,s,o](where((y+1-r) % 2 == 0 and (x+1-s) % 2 == 0 and y+1 >= r and x+1 >= s and "
+     "(y+1-r)//2 < size(G.1) and (x+1-s)//2 < size(G.2), G[n,(y+1-r)//2,(x+1-s)//2,o], 0) * W[o,r,s,c])",
+     MD_BF16,
+     {{2, 9, 7, 40, 3, 3, 24}, {1, 4, 13, 72, 2, 3, 17}, {3, 5, 1, 9, 1, 4, 33}, {1, 8, 8, 16, 3, 3, 8}}},
+    {"D[o,r,s,c] = sum[n,y,x](where(y+r >= 1 and y+r <= size(X.1) and x+s >= 1 and x+s <= size(X.2), "
+     "X[n,y+r-1,x+s-1,c], 0) * G[n,y,x,o])",
+     MD_BF16,
+     {{40, 3, 3, 24, 2, 9, 7}, {17, 2, 3, 72, 1, 4, 13}, {33, 1, 4, 9, 3, 5, 1}, {16, 3, 3, 8, 2, 14, 14}}},
+    {"D[o,c,r,s] = sum[n,y,x](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= size(X.3), "
+     "X[n,c,2*y+r-1,2*x+s-1], 0) * G[n,o,y,x])",
+     MD_F16,
+     {{40, 24, 3, 3, 2, 9, 7}, {17, 72, 2, 3, 1, 4, 13}, {33, 9, 1, 4, 3, 5, 1}, {16, 8, 3, 3, 2, 14, 14}}},
+    {"D[g,o,r,s,c] = sum[n,y,x](where(y+r >= 1 and y+r <= size(X.1) and x+s >= 1 and x+s <= size(X.2), "
+     "X[n,y+r-1,x+s-1,g,c], 0) * G[n,y,x,g,o])",
+     MD_BF16,
+     {{2, 17, 3, 3, 24, 2, 9, 7}, {3, 8, 2, 3, 40, 1, 4, 13}, {1, 33, 1, 4, 9, 3, 5, 1}, {4, 8, 3, 3, 8, 1, 6, 6}}},
+    {"Y[n,z,y,x,o] = sum[q,r,s,c](where(z+q >= 1 and z+q <= size(X.1) and y+r >= 1 and y+r <= size(X.2) and x+s >= 1 "
+     "and x+s <= size(X.3), X[n,z+q-1,y+r-1,x+s-1,c], 0) * W[o,q,r,s,c])",
+     MD_BF16,
+     {{1, 3, 5, 7, 24, 3, 3, 3}, {2, 2, 4, 3, 40, 1, 2, 3}, {1, 1, 9, 5, 9, 3, 1, 1}, {2, 3, 3, 3, 16, 2, 2, 2}}},
+    {"D[n,t,c] = sum[r,o](where(t+2 >= r and t+2 < r+size(G.1), G[n,t+2-r,o], 0) * W[o,r,c])",
+     MD_F16,
+     {{2, 50, 40, 5, 24}, {1, 33, 72, 3, 17}, {3, 7, 9, 1, 64}, {1, 130, 16, 4, 8}}},
+    {"Y[n,i,j,o] = sum[r,s,c](where((i-r) % 2 == 0 and (j-s) % 2 == 0 and i >= r and j >= s and (i-r)//2 < size(X.1) "
+     "and (j-s)//2 < size(X.2), X[n,(i-r)//2,(j-s)//2,c], 0) * W[c,o,r,s])",
+     MD_BF16,
+     {{2, 9, 7, 40, 3, 3, 24}, {1, 4, 13, 72, 2, 2, 17}, {3, 5, 1, 9, 1, 4, 33}, {1, 8, 8, 16, 4, 4, 8}}},
 };
 
 int main(void)
