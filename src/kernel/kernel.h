@@ -48,7 +48,7 @@ typedef struct md_kn_param {
 
 /* How Hopper's copy engine sees a tensor: dims, fastest first, each the product of some dims of the formula that lie
  * in one run of memory. */
-enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 3, MD_KN_MAP_AXES = 5 };
+enum { MD_KN_MAX_MAPS = 4, MD_KN_MAP_WORDS = 16, MD_KN_MAP_RANK = 3, MD_KN_MAP_DIMS = 4, MD_KN_MAP_AXES = 5 };
 /* The copy engine asks for lines at multiples of 16 bytes, and reads at a third of its speed where they are not at
  * multiples of 64 (seen). */
 enum { MD_KN_COPY_LINE = 128 };

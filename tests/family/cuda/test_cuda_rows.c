@@ -8,6 +8,9 @@
 #define CONVOLUTION                                                                                                    \
     "Y[n,y,x,o] = sum[r,s,c](where(y*2+r-1 >= 0 and y*2+r-1 < size(X.1) and x*2+s-1 >= 0 and x*2+s-1 < size(X.2), "    \
     "X[n,y*2+r-1,x*2+s-1,c], 0) * W[o,r,s,c])"
+#define CUBES                                                                                                          \
+    "Y[n,z,y,x,o] = sum[q,r,s,c](where(z+q >= 1 and z+q <= size(X.1) and y+r >= 1 and y+r <= size(X.2) and x+s >= 1 "  \
+    "and x+s <= size(X.3), X[n,z+q-1,y+r-1,x+s-1,c], 0) * W[o,q,r,s,c])"
 #define GROUPED "Y[t,n] = sum[k](X[t,k] * W[e[t],n,k])"
 
 static const struct {
@@ -18,6 +21,7 @@ static const struct {
     {CONVOLUTION, MD_BF16, true},
     {CONVOLUTION, MD_F32, false},
     {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", MD_F16, true},
+    {CUBES, MD_BF16, true},
     {"Y[n,o,y] = sum[c,r](where(y+r-1 >= 0 and y+r-1 < size(X.2), X[n,c,y+r-1], 0) * W[o,c,r])", MD_BF16, false},
     {GROUPED, MD_BF16, true},
     {"Y[t,n] = sum[k](X[t,k] * W[e[t],k,n])", MD_F16, true},
@@ -105,6 +109,7 @@ static const gate gates[] = {
     {CONVOLUTION, "gemm_rows/rows64_columns256_pingpong0_epilogue1", 255},
     {CONVOLUTION, "gemm_rows/rows64_columns64_pingpong0_cluster4_split4_epilogue0", 255},
     {CONVOLUTION, "gemm_rows/rows128_columns128_pingpong0_cluster1_split4_epilogue0", 168},
+    {CUBES, "gemm_rows/rows128_columns128_pingpong1_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns256_pingpong0_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns256_pingpong0_cluster2_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns128_pingpong1_epilogue0", 168},
