@@ -21,6 +21,8 @@ static void destroy(md_dev *base)
         (void)md_dev_cuda_result(dev, cudaDeviceSynchronize(), "waiting for the device");
         if (dev->free_blas)
             dev->free_blas(dev);
+        if (dev->free_dnn)
+            dev->free_dnn(dev);
         md_dev_cuda_free_arenas(dev);
         md_dev_cuda_free_tables(dev);
         md_dev_cuda_free_reports(dev);

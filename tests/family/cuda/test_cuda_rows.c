@@ -4,6 +4,7 @@
 
 #include "codegen/product/product.h"
 #include "device/nvrtc/nvrtc.h"
+#include "family/cuda/product/conv_layout.h"
 
 #define CONVOLUTION                                                                                                    \
     "Y[n,y,x,o] = sum[r,s,c](where(y*2+r-1 >= 0 and y*2+r-1 < size(X.1) and x*2+s-1 >= 0 and x*2+s-1 < size(X.2), "    \
@@ -96,6 +97,59 @@ static void test_envelope(void **state)
     }
 }
 
+/* ---- Convolutions as a library sees them */
+#define PLANES(place_y, place_x)                                                                                       \
+    "where(" place_y " >= 0 and " place_y " < size(X.2) and " place_x " >= 0 and " place_x                             \
+    " < size(X.3), X[n,c," place_y "," place_x "], 0)"
+
+static bool layout_by(md_fa_conv_layout *out, const md_st_program *program, md_cg_columns columns)
+{
+    md_cg_product p;
+    return md_cg_product_of(&p, program, 0, columns) && md_fa_conv_layout_of(out, &p);
+}
+
+/* "step apart before" of each axis of the image, and the axes of batch, channels and image in the three tensors. */
+static void describe_layout(char *out, size_t n_bytes, const md_fa_conv_layout *l)
+{
+    size_t n = 0;
+    for (int32_t i = 0; i < l->n_axes - 2; i++)
+        n += (size_t)snprintf(out + n, n_bytes - n, "%d %d %d, ", (int)l->step[i], (int)l->apart[i], (int)l->before[i]);
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+        for (int32_t a = 0; a < l->n_axes; a++)
+            n += (size_t)snprintf(out + n, n_bytes - n, l->axis[t][a] < 0 ? "-" : "%d", (int)l->axis[t][a]);
+}
+
+static void test_layouts_of_libraries(void **state)
+{
+    static const struct {
+        const char *text, *layout; /* "": none */
+    } cases[] = {
+        {CONVOLUTION, "2 1 1, 2 1 1, 031203120312"},
+        {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", "1 2 2, 1 2 2, 012301230123"},
+        {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", "2 1 0, 2 1 0, 031201--0312"},
+        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c])", "1 1 2, 1 1 0, 021-021-021-"},
+        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 1, X[n,t+r-2,c], 0) * W[o,r,c])", ""}, /* leaves out the first place */
+        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0 and t < 5, X[n,t+r-2,c], 0) * W[o,r,c])", ""},
+        {"Y[n,t,o] = relu(sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c]))", ""},
+        {"Y[n,t,o] = sum[r,c](where(t-r+2 >= 0 and t-r+2 < size(X.1), X[n,t-r+2,c], 0) * W[o,r,c])", ""},
+        {GROUPED, ""},
+        {"Y[t,n] = sum[k](X[t,k] * W[n,k])", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < MD_COUNT(cases); i++) {
+        fixture f;
+        md_fa_conv_layout layout;
+        char text[160] = "";
+        open_fixture(&f, cases[i].text, MD_BF16);
+        if (layout_by(&layout, f.program, MD_CG_COLUMNS_STORED) || layout_by(&layout, f.program, MD_CG_COLUMNS_N) ||
+            layout_by(&layout, f.program, MD_CG_COLUMNS_M))
+            describe_layout(text, sizeof text, &layout);
+        if (strcmp(text, cases[i].layout) != 0)
+            fail_msg("%s: %s", cases[i].text, text);
+        close_fixture(&f);
+    }
+}
+
 typedef struct gate {
     const char *text, *variant;
     int32_t registers;
@@ -164,6 +218,6 @@ static void test_registers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_envelope),
-                                       cmocka_unit_test(test_registers)};
+                                       cmocka_unit_test(test_layouts_of_libraries), cmocka_unit_test(test_registers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,182 @@
+/* What cuDNN is told of a convolution, and the plans that it makes for it. */
+#include "device/dnn/internal.h"
+
+#include "base/status.h"
+
+#if MD_HAVE_CUDA
+
+#include <stdlib.h>
+
+/* Values of cudnn_graph.h. */
+enum {
+    TYPE_HANDLE = 0,
+    TYPE_DATA = 1,
+    TYPE_INT64 = 3,
+    TYPE_FLOAT = 4,
+    TYPE_POINTER = 6,
+    TYPE_CONV = 7,
+    TYPE_HEUR = 8,
+    TYPE_DESC = 15
+};
+enum { DATA_F32 = 0, DATA_F16 = 2, DATA_BF16 = 9 };
+enum { CROSS_CORRELATION = 1, HEUR_MODE_A = 3 };
+enum {
+    CONVOLUTION = 1,
+    ENGINE_CONFIG = 3,
+    HEURISTIC = 4,
+    EXECUTION_PLAN = 5,
+    CONVOLUTION_FORWARD = 10,
+    GRAPH = 15,
+    PACK = 16,
+    TENSOR = 17
+};
+enum {
+    CONV_TYPE = 100,
+    CONV_MODE = 101,
+    CONV_DILATIONS = 102,
+    CONV_STRIDES = 103,
+    CONV_BEHIND = 104,
+    CONV_BEFORE = 105,
+    CONV_AXES = 106
+};
+enum { HEUR_MODE = 200, HEUR_GRAPH = 201, HEUR_RESULTS = 202 };
+enum { PLAN_HANDLE = 400, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402 };
+enum { FORWARD_ALPHA = 700, FORWARD_BETA = 701, FORWARD_CONV = 702, FORWARD_W = 703, FORWARD_X = 704, FORWARD_Y = 705 };
+enum { GRAPH_HANDLE = 800, GRAPH_OPS = 801 };
+enum { TENSOR_ALIGNMENT = 900, TENSOR_TYPE = 901, TENSOR_SIZES = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906 };
+enum { PACK_IDS = 1000, PACK_POINTERS = 1001, PACK_WORKSPACE = 1003 };
+enum { ALIGNMENT = 16 };
+
+/* An attribute of a descriptor. */
+typedef struct attribute {
+    int name, type;
+    int64_t n;
+    const void *values;
+} attribute;
+
+/* A new descriptor with its attributes; NULL if the library refuses it. */
+static void *make(md_dnn_plans *p, const md_dnn_functions *f, int type, const attribute *list, int n)
+{
+    void *desc = NULL;
+    if (p->n_descs == MD_DNN_DESCS || f->desc_create(type, &desc))
+        return NULL;
+    p->desc[p->n_descs++] = desc;
+    for (int i = 0; i < n; i++)
+        if (f->desc_set(desc, list[i].name, list[i].type, list[i].n, list[i].values))
+            return NULL;
+    return f->desc_finalize(desc) ? NULL : desc;
+}
+
+static void *make_tensor(md_dnn_plans *p, const md_dnn_functions *f, int32_t which)
+{
+    const md_dev_cuda_conv *c = &p->what;
+    const int64_t id = which + 1, alignment = ALIGNMENT;
+    const int type = c->dtype == MD_BF16 ? DATA_BF16 : DATA_F16;
+    const attribute list[] = {{TENSOR_ID, TYPE_INT64, 1, &id},
+                              {TENSOR_TYPE, TYPE_DATA, 1, &type},
+                              {TENSOR_ALIGNMENT, TYPE_INT64, 1, &alignment},
+                              {TENSOR_SIZES, TYPE_INT64, c->n_axes, c->size[which]},
+                              {TENSOR_STRIDES, TYPE_INT64, c->n_axes, c->stride[which]}};
+    return make(p, f, TENSOR, list, MD_COUNT(list));
+}
+
+static void *make_convolution(md_dnn_plans *p, const md_dnn_functions *f)
+{
+    const md_dev_cuda_conv *c = &p->what;
+    const int64_t n = c->n_axes - 2;
+    const int type = DATA_F32, mode = CROSS_CORRELATION;
+    int64_t before[3], after[3], step[3], apart[3];
+    for (int32_t i = 0; i < 3; i++) {
+        before[i] = c->before[i];
+        after[i] = c->after[i];
+        step[i] = c->step[i];
+        apart[i] = c->apart[i];
+    }
+    const attribute list[] = {{CONV_AXES, TYPE_INT64, 1, &n},      {CONV_TYPE, TYPE_DATA, 1, &type},
+                              {CONV_MODE, TYPE_CONV, 1, &mode},    {CONV_BEFORE, TYPE_INT64, n, before},
+                              {CONV_BEHIND, TYPE_INT64, n, after}, {CONV_DILATIONS, TYPE_INT64, n, apart},
+                              {CONV_STRIDES, TYPE_INT64, n, step}};
+    return make(p, f, CONVOLUTION, list, MD_COUNT(list));
+}
+
+static void *make_graph(md_dnn_plans *p, const struct md_dev_cuda_dnn *dnn)
+{
+    const md_dnn_functions *f = &dnn->f;
+    const float one = 1, zero = 0;
+    void *tensor[MD_DEV_CUDA_CONV_TENSORS], *conv = make_convolution(p, f);
+    for (int32_t i = 0; i < MD_DEV_CUDA_CONV_TENSORS && conv; i++)
+        if (!(tensor[i] = make_tensor(p, f, i)))
+            return NULL;
+    if (!conv)
+        return NULL;
+    const attribute forward[] = {{FORWARD_CONV, TYPE_DESC, 1, &conv},
+                                 {FORWARD_X, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_IMAGE]},
+                                 {FORWARD_W, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_FILTER]},
+                                 {FORWARD_Y, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_RESULT]},
+                                 {FORWARD_ALPHA, TYPE_FLOAT, 1, &one},
+                                 {FORWARD_BETA, TYPE_FLOAT, 1, &zero}};
+    void *op = make(p, f, CONVOLUTION_FORWARD, forward, MD_COUNT(forward));
+    const attribute graph[] = {{GRAPH_HANDLE, TYPE_HANDLE, 1, &dnn->maker}, {GRAPH_OPS, TYPE_DESC, 1, &op}};
+    return op ? make(p, f, GRAPH, graph, MD_COUNT(graph)) : NULL;
+}
+
+/* The configurations of the library's heuristic, best first; returns how many. */
+static int64_t ask(void *config[MD_DNN_ANSWERS], md_dnn_plans *p, const md_dnn_functions *f, void *graph)
+{
+    const int mode = HEUR_MODE_A;
+    int64_t n = 0;
+    const attribute list[] = {{HEUR_GRAPH, TYPE_DESC, 1, &graph}, {HEUR_MODE, TYPE_HEUR, 1, &mode}};
+    void *heuristic = make(p, f, HEURISTIC, list, MD_COUNT(list));
+    for (int32_t i = 0; i < MD_DNN_ANSWERS && heuristic; i++) {
+        if (p->n_descs == MD_DNN_DESCS || f->desc_create(ENGINE_CONFIG, &config[i]))
+            return 0;
+        p->desc[p->n_descs++] = config[i];
+    }
+    return !heuristic || f->desc_get(heuristic, HEUR_RESULTS, TYPE_DESC, MD_DNN_ANSWERS, &n, config) ? 0 : n;
+}
+
+md_dnn_plans *md_dnn_make_plans(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what,
+                                int64_t workspace_bytes)
+{
+    const md_dnn_functions *f = &dnn->f;
+    md_dnn_plans *p = calloc(1, sizeof *p);
+    void *config[MD_DNN_ANSWERS];
+    if (!p)
+        return NULL;
+    p->what = *what;
+    void *graph = make_graph(p, dnn);
+    const int64_t n = graph ? MD_MIN(ask(config, p, f, graph), (int64_t)MD_DNN_ANSWERS) : 0;
+    for (int64_t i = 0; i < n && p->n < MD_DEV_CUDA_CONV_RANKS; i++) {
+        int64_t bytes = 0, found = 0;
+        const attribute list[] = {{PLAN_HANDLE, TYPE_HANDLE, 1, &dnn->maker}, {PLAN_CONFIG, TYPE_DESC, 1, &config[i]}};
+        void *plan = make(p, f, EXECUTION_PLAN, list, MD_COUNT(list));
+        if (plan && !f->desc_get(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &found, &bytes) && bytes <= workspace_bytes)
+            p->plan[p->n++] = plan;
+    }
+    return p;
+}
+
+void md_dnn_plans_free(md_dnn_plans *p, const md_dnn_functions *f)
+{
+    while (p->n_descs > 0)
+        (void)f->desc_destroy(p->desc[--p->n_descs]);
+    free(p);
+}
+
+int md_dnn_execute(const md_dnn_functions *f, void *handle, void *plan, md_stream stream,
+                   void *const data[MD_DEV_CUDA_CONV_TENSORS], void *workspace)
+{
+    static const int64_t ids[MD_DEV_CUDA_CONV_TENSORS] = {1, 2, 3};
+    md_dnn_plans made = {.n = 0};
+    const attribute list[] = {{PACK_IDS, TYPE_INT64, MD_DEV_CUDA_CONV_TENSORS, ids},
+                              {PACK_POINTERS, TYPE_POINTER, MD_DEV_CUDA_CONV_TENSORS, data},
+                              {PACK_WORKSPACE, TYPE_POINTER, 1, &workspace}};
+    int error = f->set_stream(handle, (cudaStream_t)stream);
+    void *pack = error ? NULL : make(&made, f, PACK, list, MD_COUNT(list));
+    error = error ? error : !pack ? -1 : f->execute(handle, plan, pack);
+    if (made.n_descs > 0)
+        (void)f->desc_destroy(made.desc[0]);
+    return error;
+}
+
+#endif

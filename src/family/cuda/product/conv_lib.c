@@ -1,0 +1,215 @@
+/* Family conv_lib: plain convolutions by cuDNN, in any layout (conv_layout.c says of which stages). `rank`: which
+ * answer of its heuristic is used; the heuristic is asked for each shape. */
+#include "family/cuda/cuda.h"
+
+#include "base/status.h"
+#include "device/dnn/dnn.h"
+#include "family/cuda/product/conv_layout.h"
+#include "family/cuda/product/conv_lib_fit.h"
+#include "family/cuda/product/wgmma_cost.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RANK };
+enum { LIBRARY_BYTES = 32 << 20, FULL_COLUMNS = 128, TENSOR_CORES = 16 /* times the rate of f32 */ };
+
+_Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
+                   (int)MD_FA_CONV_TENSORS == (int)MD_DEV_CUDA_CONV_TENSORS,
+               "a layout is of the library's convolutions");
+_Static_assert(sizeof(md_dev_cuda_conv) <= sizeof(md_fa_library_call), "a convolution is a call");
+
+static bool layout_of(md_fa_conv_layout *out, const md_st_program *program, int32_t stage)
+{
+    md_cg_product p;
+    if (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_STORED))
+        return false;
+    p.dialect = MD_DEV_CUDA;
+    if (!md_fa_conv_layout_of(out, &p) &&
+        (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_N) || !md_fa_conv_layout_of(out, &p)) &&
+        (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_M) || !md_fa_conv_layout_of(out, &p)))
+        return false;
+    const md_dtype dtype = program->formula->tensor[out->tensor[0]].dtype;
+    bool is_same = dtype == MD_BF16 || dtype == MD_F16;
+    for (int32_t t = 1; t < MD_FA_CONV_TENSORS; t++)
+        is_same = is_same && program->formula->tensor[out->tensor[t]].dtype == dtype;
+    return is_same;
+}
+
+static bool applies(const md_fa_target *target)
+{
+    md_fa_conv_layout layout;
+    return layout_of(&layout, target->program, target->stage) && md_dev_cuda_has_conv();
+}
+
+static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    (void)config, (void)size;
+    return applies(target);
+}
+
+static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
+{
+    md_fa_conv_layout layout;
+    (void)config;
+    *out = (md_kn_envelope){0};
+    if (!layout_of(&layout, target->program, target->stage))
+        return;
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+        out->aligned16 |= UINT32_C(1) << layout.tensor[t];
+    for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
+        out->lo[d] = 1;
+        out->hi[d] = INT32_MAX;
+    }
+}
+
+/* ---- Calls */
+
+/* Zeros behind an axis, so that the result is as long as it is. */
+static int64_t zeros_behind(const md_dev_cuda_conv *c, int32_t i)
+{
+    const int64_t seen = (c->size[MD_DEV_CUDA_CONV_RESULT][i + 2] - 1) * c->step[i] +
+                         (c->size[MD_DEV_CUDA_CONV_FILTER][i + 2] - 1) * c->apart[i] + 1,
+                  even = c->size[MD_DEV_CUDA_CONV_IMAGE][i + 2] + 2 * c->before[i];
+    /* as many as in front, where so many steps fit */
+    return even >= seen && even < seen + c->step[i] ? c->before[i] : seen - even + c->before[i];
+}
+
+static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, const md_st_program *program,
+                     const md_kn_shape *shape, int32_t rank)
+{
+    memset(out, 0, sizeof *out);
+    out->n_axes = layout->n_axes;
+    out->dtype = (int32_t)program->formula->tensor[layout->tensor[0]].dtype;
+    out->rank = rank;
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+        for (int32_t a = 0; a < layout->n_axes; a++) {
+            const int32_t axis = layout->axis[t][a];
+            out->size[t][a] = axis < 0 ? 1 : shape->size[layout->dim[t][a]];
+            out->stride[t][a] = axis < 0 ? 1 : shape->stride[layout->tensor[t]][axis];
+            if (out->size[t][a] < 1 || out->stride[t][a] < 0)
+                return false;
+        }
+    for (int32_t i = 0; i < layout->n_axes - 2; i++) {
+        out->step[i] = (int32_t)layout->step[i];
+        out->apart[i] = (int32_t)layout->apart[i];
+        out->before[i] = (int32_t)layout->before[i];
+        out->after[i] = (int32_t)zeros_behind(out, i);
+        if (out->after[i] < 0)
+            return false;
+    }
+    return true;
+}
+
+static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
+                             const md_fa_config *config, const md_kn_shape *shape)
+{
+    md_fa_conv_layout layout;
+    md_dev_cuda_conv conv;
+    if (!layout_of(&layout, target->program, target->stage) ||
+        !describe(&conv, &layout, target->program, shape, config->value[RANK]))
+        return 0;
+    memcpy(&out[0], &conv, sizeof conv);
+    return 1;
+}
+
+static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, bool may_load)
+{
+    md_dev_cuda_conv conv;
+    memcpy(&conv, call, sizeof conv);
+    return md_dev_cuda_conv_load(dev, &conv, LIBRARY_BYTES, may_load);
+}
+
+static md_status run(const md_kn_call *call, int32_t rank)
+{
+    md_fa_conv_layout layout;
+    md_dev_cuda_conv conv;
+    void *data[MD_FA_CONV_TENSORS];
+    const md_st_program *program = call->program;
+    const md_st_stage *stage = call->stage;
+    if (!layout_of(&layout, program, (int32_t)(stage - program->stage)))
+        return md_fail(MD_INTERNAL, "family conv_lib does not take this stage");
+    if (!describe(&conv, &layout, program, call->shape, rank))
+        return md_fail(MD_UNSUPPORTED, "cuDNN has no convolution that leaves out the end of its image");
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+        data[t] = call->data[layout.tensor[t]];
+    return md_dev_cuda_conv_run(call->device, call->stream, &conv, data, call->workspace, LIBRARY_BYTES);
+}
+
+/* A launch function has no argument for the rank, so there is one function for each. */
+#define MD_RUN(n)                                                                                                      \
+    static md_status run##n(const md_kn_call *call)                                                                    \
+    {                                                                                                                  \
+        return run(call, n);                                                                                           \
+    }
+MD_RUN(0)
+MD_RUN(1)
+MD_RUN(2)
+MD_RUN(3)
+#undef MD_RUN
+static const md_kn_host_function runs[MD_DEV_CUDA_CONV_RANKS] = {run0, run1, run2, run3};
+
+static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
+{
+    (void)target;
+    out->n_launches = 1;
+    out->launch[0].code = MD_KN_FUNCTION;
+    out->launch[0].function = runs[config->value[RANK]];
+    return MD_OK;
+}
+
+/* ---- Geometry and cost */
+static bool work_of(md_fa_product *out, const md_fa_target *target, const int64_t *size)
+{
+    md_cg_product p;
+    if (!md_cg_product_of(&p, target->program, target->stage, MD_CG_COLUMNS_STORED))
+        return false;
+    md_fa_product_measure(out, target, &p, size);
+    return out->batch > 0 && out->rows > 0 && out->columns > 0;
+}
+
+static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
+                     const md_kn_shape *shape)
+{
+    md_fa_product sized;
+    (void)config;
+    *out = (md_kn_geometries){0};
+    out->launch[0].grain = out->launch[1].grain = 1;
+    if (!work_of(&sized, target, shape->size))
+        return;
+    out->launch[0].blocks = 1;
+    out->workspace_bytes = LIBRARY_BYTES;
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    md_fa_product sized;
+    md_fa_conv_layout layout;
+    *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
+    if (!work_of(&sized, target, size) || !layout_of(&layout, target->program, target->stage))
+        return;
+    const double channels = (double)size[layout.dim[1][0]],
+                 flops = 2.0 * (double)sized.rows * (double)sized.columns * (double)sized.depth,
+                 rate = TENSOR_CORES * target->facts->gflops * 1e3 * RATE * fmin(channels / FULL_COLUMNS, 1),
+                 memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
+                 aligned = size[layout.dim[1][0]] % 8 || size[layout.dim[1][1]] % 8 ? UNALIGNED : 1;
+    const double us = START + STEP * (double)sized.depth / 64 + fmax(aligned * flops / rate, memory);
+    md_fa_cuda_product_time_features(out, us, 1);
+    out->serial_us += 0.02 * config->value[RANK];
+}
+
+const md_fa_family md_fa_cuda_conv_lib = {
+    .name = "conv_lib",
+    .device = MD_DEV_CUDA,
+    .is_library = true,
+    .n_fields = 1,
+    .field = {{"rank", 0, 4, {0, 1, 2, 3}}},
+    .applies = applies,
+    .legal = legal,
+    .envelope = envelope,
+    .features = features,
+    .emit = emit,
+    .geometry = geometry,
+    .library_calls = library_calls,
+    .load_library_call = load_library_call,
+};
