@@ -329,7 +329,7 @@ typedef struct md_op_options {
     const char *pin; /**< name of a variant, or "stage:variant;..." */
     md_bounds bounds;
     int32_t max_variants; /**< of a stage; 0: 32 */
-    int32_t without_library; /**< nonzero: no gemm_lib in the pool */
+    int32_t without_library; /**< nonzero: no gemm_lib, no conv_lib in the pool */
     md_tune tune; /**< default: the context's */
     double tune_budget_ms; /**< 0: the context's */
     double uncovered; /**< shapes farther than this many octaves from every hint are marked as not covered; 0: 3 */

@@ -1,51 +1,32 @@
 /* cuBLASLt itself: mapped and started at first use, stopped with the device. */
 #include "device/blas/internal.h"
 
-#include "base/status.h"
-#include "base/task/jobs.h"
-#include "base/task/thread.h"
+#include "device/cuda/library.h"
 
 #if MD_HAVE_CUDA
 
-#include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* Maps the library and finds its functions. False if it is missing or too old. */
+/* False if it is missing or too old. */
 static bool open_library(md_blas_functions *f)
 {
     static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12",
                                           "/usr/local/cuda/lib64/libcublasLt.so"};
-    void *lib = NULL;
-    for (int i = 0; i < 3 && !lib; i++)
-        lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
-    if (!lib)
-        return false;
-    md_jobs_rest_at_exit();
-    const struct {
-        void *to;
-        const char *name;
-    } list[] = {{&f->create, "cublasLtCreate"},
-                {&f->destroy, "cublasLtDestroy"},
-                {&f->desc_create, "cublasLtMatmulDescCreate"},
-                {&f->desc_set, "cublasLtMatmulDescSetAttribute"},
-                {&f->desc_destroy, "cublasLtMatmulDescDestroy"},
-                {&f->layout_create, "cublasLtMatrixLayoutCreate"},
-                {&f->layout_set, "cublasLtMatrixLayoutSetAttribute"},
-                {&f->layout_destroy, "cublasLtMatrixLayoutDestroy"},
-                {&f->pref_create, "cublasLtMatmulPreferenceCreate"},
-                {&f->pref_set, "cublasLtMatmulPreferenceSetAttribute"},
-                {&f->pref_destroy, "cublasLtMatmulPreferenceDestroy"},
-                {&f->heuristic, "cublasLtMatmulAlgoGetHeuristic"},
-                {&f->algo_get, "cublasLtMatmulAlgoConfigGetAttribute"},
-                {&f->matmul, "cublasLtMatmul"}};
-    for (int i = 0; i < MD_COUNT(list); i++) {
-        void *symbol = dlsym(lib, list[i].name);
-        if (!symbol)
-            return false;
-        memcpy(list[i].to, &symbol, sizeof symbol);
-    }
-    return true; /* dlclose is not called: the library stays mapped */
+    const md_dev_library_function list[] = {{&f->create, "cublasLtCreate"},
+                                            {&f->destroy, "cublasLtDestroy"},
+                                            {&f->desc_create, "cublasLtMatmulDescCreate"},
+                                            {&f->desc_set, "cublasLtMatmulDescSetAttribute"},
+                                            {&f->desc_destroy, "cublasLtMatmulDescDestroy"},
+                                            {&f->layout_create, "cublasLtMatrixLayoutCreate"},
+                                            {&f->layout_set, "cublasLtMatrixLayoutSetAttribute"},
+                                            {&f->layout_destroy, "cublasLtMatrixLayoutDestroy"},
+                                            {&f->pref_create, "cublasLtMatmulPreferenceCreate"},
+                                            {&f->pref_set, "cublasLtMatmulPreferenceSetAttribute"},
+                                            {&f->pref_destroy, "cublasLtMatmulPreferenceDestroy"},
+                                            {&f->heuristic, "cublasLtMatmulAlgoGetHeuristic"},
+                                            {&f->algo_get, "cublasLtMatmulAlgoConfigGetAttribute"},
+                                            {&f->matmul, "cublasLtMatmul"}};
+    return md_dev_library_open(sonames, MD_COUNT(sonames), list, MD_COUNT(list));
 }
 
 bool md_dev_cuda_has_gemm(void)
@@ -70,26 +51,18 @@ static bool make_handle(struct md_dev_cuda_blas *blas)
     return error == 0;
 }
 
-static struct md_dev_cuda_blas *create(void)
+static void *create(void)
 {
     struct md_dev_cuda_blas *blas = calloc(1, sizeof *blas);
-    if (!blas)
-        return NULL;
-    if (pthread_mutex_init(&blas->lock, NULL)) {
+    if (!blas || !md_dev_two_locks(&blas->lock, &blas->lock_of_asking)) {
         free(blas);
         return NULL;
     }
-    if (pthread_mutex_init(&blas->lock_of_asking, NULL)) {
-        (void)pthread_mutex_destroy(&blas->lock);
-        free(blas);
-        return NULL;
-    }
-    if (!make_handle(blas)) {
-        free_locks(blas);
-        free(blas);
-        return NULL;
-    }
-    return blas;
+    if (make_handle(blas))
+        return blas;
+    free_locks(blas);
+    free(blas);
+    return NULL;
 }
 
 static void free_blas(md_dev_cuda *dev)
@@ -113,24 +86,10 @@ static void free_blas(md_dev_cuda *dev)
     atomic_store_explicit(&dev->blas, NULL, memory_order_relaxed);
 }
 
-/* Under a lock of its own: others hold the device's lock for microseconds only. */
 struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev)
 {
-    struct md_dev_cuda_blas *blas = atomic_load_explicit(&dev->blas, memory_order_acquire);
-    if (blas)
-        return blas;
-    pthread_mutex_lock(&dev->blas_lock);
-    blas = atomic_load_explicit(&dev->blas, memory_order_acquire);
-    if (!blas) {
-        sigset_t before;
-        md_thread_block(&before); /* threads that cuBLASLt starts take no signals */
-        blas = create();
-        md_thread_unblock(&before);
-        dev->free_blas = free_blas;
-        atomic_store_explicit(&dev->blas, blas, memory_order_release);
-    }
-    pthread_mutex_unlock(&dev->blas_lock);
-    return blas;
+    static const md_dev_library library = {create, free_blas};
+    return md_dev_library_start(dev, &dev->blas, &dev->free_blas, &library);
 }
 
 #else

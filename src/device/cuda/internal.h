@@ -41,13 +41,12 @@ typedef struct md_dev_cuda {
     cudaStream_t capturing; /* for capturing and uploading graphs; guarded by graph_lock, NULL until first use */
     pthread_mutex_t graph_lock;
     pthread_mutex_t blas_lock; /* held while cuBLASLt or cuDNN starts */
-    _Atomic(struct md_dev_cuda_blas *) blas; /* device/blas; NULL until first use */
-    _Atomic(struct md_dev_cuda_dnn *) dnn; /* device/dnn; NULL until first use */
+    _Atomic(void *) blas; /* struct md_dev_cuda_blas of device/blas; NULL until first use */
+    _Atomic(void *) dnn; /* struct md_dev_cuda_dnn of device/dnn; NULL until first use */
     pthread_mutex_t nvml_lock;
     struct md_dev_cuda_nvml *nvml; /* clock.c; NULL until first use */
     bool has_no_nvml;
-    void (*free_blas)(struct md_dev_cuda *dev); /* set by device/blas; NULL until then */
-    void (*free_dnn)(struct md_dev_cuda *dev); /* set by device/dnn; NULL until then */
+    void (*free_blas)(struct md_dev_cuda *dev), (*free_dnn)(struct md_dev_cuda *dev); /* NULL until they start */
 } md_dev_cuda;
 
 /* open.c */

@@ -25,14 +25,14 @@ typedef struct md_dnn_functions {
 enum { MD_DNN_ANSWERS = 8, MD_DNN_DESCS = 24 };
 
 /* A convolution and the library's plans for it. Lives as long as the device. */
-typedef struct md_dnn_plans {
-    struct md_dnn_plans *next;
+typedef struct md_dnn_answers {
+    struct md_dnn_answers *next;
     md_dev_cuda_conv what; /* rank 0 */
     int32_t n, n_descs;
     void *plan[MD_DEV_CUDA_CONV_RANKS]; /* among the descriptors */
     void *desc[MD_DNN_DESCS]; /* all of them */
     bool is_loaded[MD_DEV_CUDA_CONV_RANKS]; /* its kernel ran once */
-} md_dnn_plans;
+} md_dnn_answers;
 
 enum { MD_DNN_BUCKETS = 64 };
 struct md_dev_cuda_dnn {
@@ -40,16 +40,15 @@ struct md_dev_cuda_dnn {
     void *handle, *maker; /* for runs, and for making and loading plans: a handle has one stream at a time */
     pthread_mutex_t lock; /* of the table, and of runs */
     pthread_mutex_t lock_of_making; /* taken before the other one */
-    md_dnn_plans *plans[MD_DNN_BUCKETS]; /* by digest of the convolution */
+    md_dnn_answers *plans[MD_DNN_BUCKETS]; /* by digest of the convolution */
 };
 
 /** The library of a device; starts it at the first call. NULL if it is missing, or of another version. Thread-safe. */
 struct md_dev_cuda_dnn *md_dnn_start(md_dev_cuda *dev);
 
 /** Asks for the plans of a convolution; NULL if memory is short. The lock of making is held. */
-md_dnn_plans *md_dnn_make_plans(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what,
-                                int64_t workspace_bytes);
-void md_dnn_plans_free(md_dnn_plans *plans, const md_dnn_functions *f);
+md_dnn_answers *md_dnn_ask(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes);
+void md_dnn_answers_free(md_dnn_answers *plans, const md_dnn_functions *f);
 /** Enqueues one of the plans; status of the library. The handle's lock is held. */
 int md_dnn_execute(const md_dnn_functions *f, void *handle, void *plan, md_stream stream,
                    void *const data[MD_DEV_CUDA_CONV_TENSORS], void *workspace);

@@ -55,7 +55,7 @@ typedef struct attribute {
 } attribute;
 
 /* A new descriptor with its attributes; NULL if the library refuses it. */
-static void *make(md_dnn_plans *p, const md_dnn_functions *f, int type, const attribute *list, int n)
+static void *make(md_dnn_answers *p, const md_dnn_functions *f, int type, const attribute *list, int n)
 {
     void *desc = NULL;
     if (p->n_descs == MD_DNN_DESCS || f->desc_create(type, &desc))
@@ -67,7 +67,7 @@ static void *make(md_dnn_plans *p, const md_dnn_functions *f, int type, const at
     return f->desc_finalize(desc) ? NULL : desc;
 }
 
-static void *make_tensor(md_dnn_plans *p, const md_dnn_functions *f, int32_t which)
+static void *make_tensor(md_dnn_answers *p, const md_dnn_functions *f, int32_t which)
 {
     const md_dev_cuda_conv *c = &p->what;
     const int64_t id = which + 1, alignment = ALIGNMENT;
@@ -80,7 +80,7 @@ static void *make_tensor(md_dnn_plans *p, const md_dnn_functions *f, int32_t whi
     return make(p, f, TENSOR, list, MD_COUNT(list));
 }
 
-static void *make_convolution(md_dnn_plans *p, const md_dnn_functions *f)
+static void *make_convolution(md_dnn_answers *p, const md_dnn_functions *f)
 {
     const md_dev_cuda_conv *c = &p->what;
     const int64_t n = c->n_axes - 2;
@@ -99,7 +99,7 @@ static void *make_convolution(md_dnn_plans *p, const md_dnn_functions *f)
     return make(p, f, CONVOLUTION, list, MD_COUNT(list));
 }
 
-static void *make_graph(md_dnn_plans *p, const struct md_dev_cuda_dnn *dnn)
+static void *make_graph(md_dnn_answers *p, const struct md_dev_cuda_dnn *dnn)
 {
     const md_dnn_functions *f = &dnn->f;
     const float one = 1, zero = 0;
@@ -121,7 +121,7 @@ static void *make_graph(md_dnn_plans *p, const struct md_dev_cuda_dnn *dnn)
 }
 
 /* The configurations of the library's heuristic, best first; returns how many. */
-static int64_t ask(void *config[MD_DNN_ANSWERS], md_dnn_plans *p, const md_dnn_functions *f, void *graph)
+static int64_t ask(void *config[MD_DNN_ANSWERS], md_dnn_answers *p, const md_dnn_functions *f, void *graph)
 {
     const int mode = HEUR_MODE_A;
     int64_t n = 0;
@@ -135,11 +135,10 @@ static int64_t ask(void *config[MD_DNN_ANSWERS], md_dnn_plans *p, const md_dnn_f
     return !heuristic || f->desc_get(heuristic, HEUR_RESULTS, TYPE_DESC, MD_DNN_ANSWERS, &n, config) ? 0 : n;
 }
 
-md_dnn_plans *md_dnn_make_plans(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what,
-                                int64_t workspace_bytes)
+md_dnn_answers *md_dnn_ask(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
     const md_dnn_functions *f = &dnn->f;
-    md_dnn_plans *p = calloc(1, sizeof *p);
+    md_dnn_answers *p = calloc(1, sizeof *p);
     void *config[MD_DNN_ANSWERS];
     if (!p)
         return NULL;
@@ -156,7 +155,7 @@ md_dnn_plans *md_dnn_make_plans(const struct md_dev_cuda_dnn *dnn, const md_dev_
     return p;
 }
 
-void md_dnn_plans_free(md_dnn_plans *p, const md_dnn_functions *f)
+void md_dnn_answers_free(md_dnn_answers *p, const md_dnn_functions *f)
 {
     while (p->n_descs > 0)
         (void)f->desc_destroy(p->desc[--p->n_descs]);
@@ -167,7 +166,7 @@ int md_dnn_execute(const md_dnn_functions *f, void *handle, void *plan, md_strea
                    void *const data[MD_DEV_CUDA_CONV_TENSORS], void *workspace)
 {
     static const int64_t ids[MD_DEV_CUDA_CONV_TENSORS] = {1, 2, 3};
-    md_dnn_plans made = {.n = 0};
+    md_dnn_answers made = {.n = 0};
     const attribute list[] = {{PACK_IDS, TYPE_INT64, MD_DEV_CUDA_CONV_TENSORS, ids},
                               {PACK_POINTERS, TYPE_POINTER, MD_DEV_CUDA_CONV_TENSORS, data},
                               {PACK_WORKSPACE, TYPE_POINTER, 1, &workspace}};

@@ -11,10 +11,10 @@
 enum { MEMORY_ALIGNMENT = 256, MOST_MEMORY = 512 << 20 };
 
 /* The plans of a convolution; NULL if they were not made yet. */
-static md_dnn_plans *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *key)
+static md_dnn_answers *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *key)
 {
     pthread_mutex_lock(&dnn->lock);
-    md_dnn_plans *plans = dnn->plans[md_hash64(key, sizeof *key) % MD_DNN_BUCKETS];
+    md_dnn_answers *plans = dnn->plans[md_hash64(key, sizeof *key) % MD_DNN_BUCKETS];
     while (plans && memcmp(&plans->what, key, sizeof *key) != 0)
         plans = plans->next;
     pthread_mutex_unlock(&dnn->lock);
@@ -22,15 +22,15 @@ static md_dnn_plans *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *k
 }
 
 /* The same, made if need be; NULL if memory is short. The lock of making is held. */
-static md_dnn_plans *find_or_make(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
+static md_dnn_answers *find_or_make(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
     md_dev_cuda_conv key = *what;
     key.rank = 0;
-    md_dnn_plans *plans = find(dnn, &key);
-    if (plans || !(plans = md_dnn_make_plans(dnn, &key, workspace_bytes)))
+    md_dnn_answers *plans = find(dnn, &key);
+    if (plans || !(plans = md_dnn_ask(dnn, &key, workspace_bytes)))
         return plans;
     pthread_mutex_lock(&dnn->lock);
-    md_dnn_plans **bucket = &dnn->plans[md_hash64(&key, sizeof key) % MD_DNN_BUCKETS];
+    md_dnn_answers **bucket = &dnn->plans[md_hash64(&key, sizeof key) % MD_DNN_BUCKETS];
     plans->next = *bucket;
     *bucket = plans;
     pthread_mutex_unlock(&dnn->lock);
@@ -38,11 +38,11 @@ static md_dnn_plans *find_or_make(struct md_dev_cuda_dnn *dnn, const md_dev_cuda
 }
 
 /* The plans for a run, which waits for others that are being made only if it has none itself. */
-static md_dnn_plans *plans_for_run(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
+static md_dnn_answers *plans_for_run(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
     md_dev_cuda_conv key = *what;
     key.rank = 0;
-    md_dnn_plans *plans = find(dnn, &key);
+    md_dnn_answers *plans = find(dnn, &key);
     if (plans)
         return plans;
     pthread_mutex_lock(&dnn->lock_of_making);
@@ -58,7 +58,7 @@ static md_status refuse(const md_dev_cuda_conv *what)
 }
 
 /* The number of the plan for a rank. */
-static int32_t number_of(const md_dnn_plans *plans, int32_t rank)
+static int32_t number_of(const md_dnn_answers *plans, int32_t rank)
 {
     return MD_MIN(rank, plans->n - 1);
 }
@@ -69,7 +69,7 @@ md_status md_dev_cuda_conv_run(md_dev *base, md_stream stream, const md_dev_cuda
     struct md_dev_cuda_dnn *dnn = md_dnn_start((md_dev_cuda *)base);
     if (!dnn)
         return refuse(what);
-    const md_dnn_plans *plans = plans_for_run(dnn, what, workspace_bytes);
+    const md_dnn_answers *plans = plans_for_run(dnn, what, workspace_bytes);
     if (!plans || plans->n == 0)
         return refuse(what);
     pthread_mutex_lock(&dnn->lock);
@@ -127,7 +127,7 @@ static md_status load(md_dev_cuda *dev, struct md_dev_cuda_dnn *dnn, const md_de
 {
     md_dev_cuda_conv key = *what;
     key.rank = 0;
-    md_dnn_plans *plans = may_load ? find_or_make(dnn, what, workspace_bytes) : find(dnn, &key);
+    md_dnn_answers *plans = may_load ? find_or_make(dnn, what, workspace_bytes) : find(dnn, &key);
     if (!plans)
         return may_load ? md_fail_memory() : MD_NOT_FOUND;
     if (plans->n == 0)

@@ -1,0 +1,60 @@
+/* What libraries that are loaded on first use share. */
+#include "device/cuda/library.h"
+
+#include "base/task/jobs.h"
+#include "base/task/thread.h"
+
+#if MD_HAVE_CUDA
+
+#include <dlfcn.h>
+#include <string.h>
+
+bool md_dev_library_open(const char *const *soname, int32_t n_sonames, const md_dev_library_function *list, int32_t n)
+{
+    void *lib = NULL;
+    for (int32_t i = 0; i < n_sonames && !lib; i++)
+        lib = dlopen(soname[i], RTLD_LAZY | RTLD_LOCAL);
+    if (!lib)
+        return false;
+    md_jobs_rest_at_exit();
+    for (int32_t i = 0; i < n; i++) {
+        void *symbol = dlsym(lib, list[i].name);
+        if (!symbol)
+            return false;
+        memcpy(list[i].to, &symbol, sizeof symbol);
+    }
+    return true; /* dlclose is not called: the library stays mapped */
+}
+
+bool md_dev_two_locks(pthread_mutex_t *first, pthread_mutex_t *second)
+{
+    if (pthread_mutex_init(first, NULL))
+        return false;
+    if (!pthread_mutex_init(second, NULL))
+        return true;
+    (void)pthread_mutex_destroy(first);
+    return false;
+}
+
+/* Under a lock of its own: others hold the device's lock for microseconds only. */
+void *md_dev_library_start(md_dev_cuda *dev, _Atomic(void *) *place, void (**stop)(md_dev_cuda *dev),
+                           const md_dev_library *library)
+{
+    void *started = atomic_load_explicit(place, memory_order_acquire);
+    if (started)
+        return started;
+    pthread_mutex_lock(&dev->blas_lock);
+    started = atomic_load_explicit(place, memory_order_acquire);
+    if (!started) {
+        sigset_t before;
+        md_thread_block(&before);
+        started = library->create();
+        md_thread_unblock(&before);
+        *stop = library->stop;
+        atomic_store_explicit(place, started, memory_order_release);
+    }
+    pthread_mutex_unlock(&dev->blas_lock);
+    return started;
+}
+
+#endif
