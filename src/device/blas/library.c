@@ -65,11 +65,9 @@ static void *create(void)
     return NULL;
 }
 
-static void free_blas(md_dev_cuda *dev)
+static void stop(void *started)
 {
-    struct md_dev_cuda_blas *blas = atomic_load_explicit(&dev->blas, memory_order_relaxed);
-    if (!blas)
-        return;
+    struct md_dev_cuda_blas *blas = started;
     for (int32_t i = 0; i < MD_BLAS_BUCKETS; i++) {
         for (md_blas_answers *next; blas->answers[i]; blas->answers[i] = next) {
             next = blas->answers[i]->next;
@@ -83,13 +81,12 @@ static void free_blas(md_dev_cuda *dev)
     (void)blas->f.destroy(blas->handle);
     free_locks(blas);
     free(blas);
-    atomic_store_explicit(&dev->blas, NULL, memory_order_relaxed);
 }
 
 struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev)
 {
-    static const md_dev_library library = {create, free_blas};
-    return md_dev_library_start(dev, &dev->blas, &dev->free_blas, &library);
+    static const md_dev_library library = {create, stop};
+    return md_dev_library_start(dev, &dev->blas, &dev->stop_blas, &library);
 }
 
 #else

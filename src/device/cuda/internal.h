@@ -46,7 +46,7 @@ typedef struct md_dev_cuda {
     pthread_mutex_t nvml_lock;
     struct md_dev_cuda_nvml *nvml; /* clock.c; NULL until first use */
     bool has_no_nvml;
-    void (*free_blas)(struct md_dev_cuda *dev), (*free_dnn)(struct md_dev_cuda *dev); /* NULL until they start */
+    void (*stop_blas)(void *blas), (*stop_dnn)(void *dnn); /* NULL until they start */
 } md_dev_cuda;
 
 /* open.c */

@@ -37,7 +37,7 @@ bool md_dev_two_locks(pthread_mutex_t *first, pthread_mutex_t *second)
 }
 
 /* Under a lock of its own: others hold the device's lock for microseconds only. */
-void *md_dev_library_start(md_dev_cuda *dev, _Atomic(void *) *place, void (**stop)(md_dev_cuda *dev),
+void *md_dev_library_start(md_dev_cuda *dev, _Atomic(void *) *place, void (**stop)(void *started),
                            const md_dev_library *library)
 {
     void *started = atomic_load_explicit(place, memory_order_acquire);
@@ -50,7 +50,7 @@ void *md_dev_library_start(md_dev_cuda *dev, _Atomic(void *) *place, void (**sto
         md_thread_block(&before);
         started = library->create();
         md_thread_unblock(&before);
-        *stop = library->stop;
+        *stop = started ? library->stop : NULL;
         atomic_store_explicit(place, started, memory_order_release);
     }
     pthread_mutex_unlock(&dev->blas_lock);

@@ -22,12 +22,12 @@ bool md_dev_two_locks(pthread_mutex_t *first, pthread_mutex_t *second);
 /* How a library is started, and stopped with the device. */
 typedef struct md_dev_library {
     void *(*create)(void); /* threads that it starts take no signals */
-    void (*stop)(md_dev_cuda *dev);
+    void (*stop)(void *started);
 } md_dev_library;
 
 /** What `place` holds; at the first call what `create` makes, and *stop is set. NULL: it failed; the next call tries
  * again. Thread-safe. */
-void *md_dev_library_start(md_dev_cuda *dev, _Atomic(void *) *place, void (**stop)(md_dev_cuda *dev),
+void *md_dev_library_start(md_dev_cuda *dev, _Atomic(void *) *place, void (**stop)(void *started),
                            const md_dev_library *library);
 
 #endif

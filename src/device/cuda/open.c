@@ -19,10 +19,10 @@ static void destroy(md_dev *base)
     /* If the device is lost or belongs to the parent process, its resources are freed when the process ends. */
     if (md_dev_cuda_enter(&scope, dev) == MD_OK) {
         (void)md_dev_cuda_result(dev, cudaDeviceSynchronize(), "waiting for the device");
-        if (dev->free_blas)
-            dev->free_blas(dev);
-        if (dev->free_dnn)
-            dev->free_dnn(dev);
+        if (dev->stop_blas)
+            dev->stop_blas(atomic_load_explicit(&dev->blas, memory_order_relaxed));
+        if (dev->stop_dnn)
+            dev->stop_dnn(atomic_load_explicit(&dev->dnn, memory_order_relaxed));
         md_dev_cuda_free_arenas(dev);
         md_dev_cuda_free_tables(dev);
         md_dev_cuda_free_reports(dev);

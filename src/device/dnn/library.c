@@ -70,24 +70,21 @@ static void free_list(md_dnn_answers *first, const md_dnn_functions *f)
     }
 }
 
-static void free_dnn(md_dev_cuda *dev)
+static void stop(void *started)
 {
-    struct md_dev_cuda_dnn *dnn = atomic_load_explicit(&dev->dnn, memory_order_relaxed);
-    if (!dnn)
-        return;
+    struct md_dev_cuda_dnn *dnn = started;
     for (int32_t i = 0; i < MD_DNN_BUCKETS; i++)
         free_list(dnn->plans[i], &dnn->f);
     (void)dnn->f.destroy(dnn->maker);
     (void)dnn->f.destroy(dnn->handle);
     free_locks(dnn);
     free(dnn);
-    atomic_store_explicit(&dev->dnn, NULL, memory_order_relaxed);
 }
 
 struct md_dev_cuda_dnn *md_dnn_start(md_dev_cuda *dev)
 {
-    static const md_dev_library library = {create, free_dnn};
-    return md_dev_library_start(dev, &dev->dnn, &dev->free_dnn, &library);
+    static const md_dev_library library = {create, stop};
+    return md_dev_library_start(dev, &dev->dnn, &dev->stop_dnn, &library);
 }
 
 #else
