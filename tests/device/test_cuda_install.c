@@ -305,7 +305,7 @@ static const char *check_threads(void)
     const int by_nvml = n_started;
     if (!md_blas_start(&dev) || n_started != by_nvml + 1 || n_taking_signals)
         return "cuBLASLt's thread";
-    dev.free_blas(&dev);
+    dev.stop_blas(dev.blas);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     for (int i = 1; i < 32; i++)
         if (sigismember(&before, i) != sigismember(&after, i))

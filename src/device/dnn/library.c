@@ -33,10 +33,11 @@ bool md_dev_cuda_has_conv(void)
     return open_library(&f);
 }
 
-static void free_locks(struct md_dev_cuda_dnn *dnn)
+static void release(struct md_dev_cuda_dnn *dnn)
 {
     (void)pthread_mutex_destroy(&dnn->lock_of_making);
     (void)pthread_mutex_destroy(&dnn->lock);
+    free(dnn);
 }
 
 static bool make_handles(struct md_dev_cuda_dnn *dnn)
@@ -52,12 +53,13 @@ static bool make_handles(struct md_dev_cuda_dnn *dnn)
 static void *create(void)
 {
     struct md_dev_cuda_dnn *dnn = calloc(1, sizeof *dnn);
-    const bool has_locks = dnn && md_dev_two_locks(&dnn->lock, &dnn->lock_of_making);
-    if (has_locks && make_handles(dnn))
+    if (dnn && !md_dev_two_locks(&dnn->lock, &dnn->lock_of_making)) {
+        free(dnn);
+        dnn = NULL;
+    }
+    if (!dnn || make_handles(dnn))
         return dnn;
-    if (has_locks)
-        free_locks(dnn);
-    free(dnn);
+    release(dnn);
     return NULL;
 }
 
@@ -77,8 +79,7 @@ static void stop(void *started)
         free_list(dnn->plans[i], &dnn->f);
     (void)dnn->f.destroy(dnn->maker);
     (void)dnn->f.destroy(dnn->handle);
-    free_locks(dnn);
-    free(dnn);
+    release(dnn);
 }
 
 struct md_dev_cuda_dnn *md_dnn_start(md_dev_cuda *dev)
