@@ -22,10 +22,10 @@ static const cuda_run list[] = {
     {"Y[b,i,o] = sum[r,c](where(i+r-3 >= 0, X[b,i+r-3,c], 0) * W[o,r,c])",
      MD_BF16,
      {{2, 50, 72, 4, 64}, {1, 300, 40, 4, 24}, {3, 20, 8, 4, 8}}},
-    {"Y[b,z,i,j,o] = sum[q,r,s,c](where(z+q >= 1 and z+q <= size(X.1) and i+r >= 1 and i+r <= size(X.2) and j+s >= 1 "
-     "and j+s <= size(X.3), X[b,z+q-1,i+r-1,j+s-1,c], 0) * W[o,q,r,s,c])",
+    {"Y[z,i,j,o] = sum[q,r,s,c](where(z+q >= 1 and z+q <= size(X.0) and i+r >= 1 and i+r <= size(X.1) and j+s >= 1 and "
+     "j+s <= size(X.2), X[z+q-1,i+r-1,j+s-1,c], 0) * W[o,q,r,s,c])",
      MD_BF16,
-     {{1, 3, 5, 7, 24, 3, 3, 3}, {2, 2, 4, 3, 40, 1, 2, 3}, {1, 1, 9, 5, 8, 3, 1, 1}, {2, 3, 3, 3, 16, 2, 2, 2}}},
+     {{3, 5, 7, 24, 3, 3, 3, 16}, {2, 4, 3, 40, 1, 2, 3, 72}, {1, 9, 5, 8, 3, 1, 1, 8}, {3, 3, 3, 16, 2, 2, 2, 40}}},
     {"Y[b,i,j,g,o] = sum[r,s,c](where(i+r >= 1 and i+r <= size(X.1) and j+s >= 1 and j+s <= size(X.2), "
      "X[b,i+r-1,j+s-1,g,c], 0) * W[g,o,r,s,c])", /* groups of channels */
      MD_F16,
