@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "family/cuda/cuda.h"
+#include "family/cuda/wgmma.h"
 #include "family/emit.h"
 
 #include <inttypes.h>
@@ -239,28 +240,18 @@ md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, c
 
 void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, md_fa_wgmma how)
 {
-    const int32_t n = columns / 2;
-    const bool is_shared = how != MD_FA_WGMMA_VALUES, is_first = how & MD_FA_WGMMA_FIRST;
-    md_strbuf_printf(out, "static __device__ __forceinline__ void %s(float (&d)[%" PRId32 "], ", name, n);
-    md_strbuf_printf(out, "%s, unsigned long long b%s)\n{\nasm volatile(\"%s",
-                     is_shared ? "unsigned long long a" : "const unsigned *a",
-                     is_shared && !is_first ? ", int keep" : "",
-                     is_shared ? "{\\n.reg .pred p;\\nsetp.ne.b32 p, " : "");
-    if (is_shared)
-        md_strbuf_printf(out, "%%%" PRId32 ", 0;\\n", n + 2);
-    md_strbuf_printf(out, "wgmma.mma_async.sync.aligned.m64n%" PRId32 "k16.f32.%s.%s {", columns, type, type);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    if (is_shared)
-        md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", p, 1, 1, %s;\\n}\"\n: ", n, n + 1,
-                         how & MD_FA_WGMMA_ACROSS ? "1, 1" : "0, 0");
-    else
-        md_strbuf_printf(
-            out, "}, {%%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 "}, %%%" PRId32 ", 1, 1, 1, 1;\"\n: ", n,
-            n + 1, n + 2, n + 3, n + 4);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"%sf\"(d[%" PRId32 "])", i ? ", " : "", is_first ? "=" : "+", i);
-    md_strbuf_add(out, !is_shared ? "\n: \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n"
-                       : is_first ? "\n: \"l\"(a), \"l\"(b), \"r\"(0));\n}\n"
-                                  : "\n: \"l\"(a), \"l\"(b), \"r\"(keep));\n}\n");
+    const bool is_in_registers = how == MD_FA_WGMMA_VALUES;
+    const md_fa_cuda_wgmma wgmma = {.name = name,
+                                    .a = type,
+                                    .b = type,
+                                    .columns = columns,
+                                    .depth = 16,
+                                    .keeps = is_in_registers               ? MD_FA_WGMMA_ADDS
+                                             : how & MD_FA_WGMMA_FROM_ZERO ? MD_FA_WGMMA_FIRST
+                                                                           : MD_FA_WGMMA_ASKED,
+                                    .is_in_registers = is_in_registers,
+                                    .order = is_in_registers            ? ", 1"
+                                             : how & MD_FA_WGMMA_ACROSS ? ", 1, 1"
+                                                                        : ", 0, 0"};
+    md_fa_cuda_wgmma_print(out, &wgmma);
 }

@@ -80,12 +80,12 @@ typedef struct md_fa_cuda_chain_text {
 } md_fa_cuda_chain_text;
 
 /* Operands of a wgmma instruction: both from shared memory, by lines; the same, across their lines; the left one in
- * registers, the right one across its lines. FIRST besides: what the results held before does not matter. */
+ * registers, the right one across its lines. FROM_ZERO besides: what the results held before does not matter. */
 typedef enum md_fa_wgmma {
     MD_FA_WGMMA_SCORES = 0,
     MD_FA_WGMMA_ACROSS = 1,
     MD_FA_WGMMA_VALUES = 2,
-    MD_FA_WGMMA_FIRST = 4
+    MD_FA_WGMMA_FROM_ZERO = 4
 } md_fa_wgmma;
 /** Prints a function of one such instruction with this many columns. */
 void md_fa_cuda_print_wgmma(md_strbuf *out, const char *name, const char *type, int32_t columns, md_fa_wgmma how);

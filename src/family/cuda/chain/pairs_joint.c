@@ -189,12 +189,12 @@ static void print_products(md_strbuf *out, const shape *s, const md_cg_chain *c)
     const char *type = md_dtype_name(md_fa_cuda_pairs_type(c));
     const int32_t columns = row_width_of(s, c) / 2;
     md_fa_cuda_print_wgmma(out, "md_multiply", type, BLOCK, MD_FA_WGMMA_SCORES);
-    md_fa_cuda_print_wgmma(out, "md_multiply_first", type, BLOCK, MD_FA_WGMMA_SCORES | MD_FA_WGMMA_FIRST);
+    md_fa_cuda_print_wgmma(out, "md_multiply_first", type, BLOCK, MD_FA_WGMMA_SCORES | MD_FA_WGMMA_FROM_ZERO);
     md_fa_cuda_print_wgmma(out, "md_accumulate", type, s->depth, MD_FA_WGMMA_VALUES);
     if (s->width != s->depth)
         md_fa_cuda_print_wgmma(out, "md_accumulate", type, s->width, MD_FA_WGMMA_VALUES);
     md_fa_cuda_print_wgmma(out, "md_multiply_across", type, columns, MD_FA_WGMMA_ACROSS);
-    md_fa_cuda_print_wgmma(out, "md_multiply_across_first", type, columns, MD_FA_WGMMA_ACROSS | MD_FA_WGMMA_FIRST);
+    md_fa_cuda_print_wgmma(out, "md_multiply_across_first", type, columns, MD_FA_WGMMA_ACROSS | MD_FA_WGMMA_FROM_ZERO);
 }
 
 /* Maps of the operands of both products, and their copies. */

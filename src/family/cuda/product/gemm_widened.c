@@ -8,6 +8,7 @@
 #include "family/cuda/product/gemm.h"
 #include "family/cuda/product/gemm_widened_fit.h"
 #include "family/cuda/product/wgmma_cost.h"
+#include "family/cuda/wgmma.h"
 #include "family/emit.h"
 
 #include <inttypes.h>
@@ -208,23 +209,16 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
 /* ---- Text */
 static void print_instruction(md_strbuf *out, const widened_spec *s)
 {
-    const int32_t n = s->rows / 2;
     const char *type = s->type == MD_BF16 ? "bf16" : "f16";
-    md_strbuf_printf(out,
-                     "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
-                     "], const unsigned (&a)[4], unsigned long long b, int adds)\n{\n    asm volatile(\"{\\n.reg "
-                     ".pred p;\\nsetp.ne.b32 p, %%%" PRId32 ", 0;\\nwgmma.mma_async.sync.aligned.m64n%" PRId32
-                     "k16.f32.%s.%s {",
-                     n, n + 5, s->rows, type, type);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    md_strbuf_printf(out,
-                     "}, {%%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 ", %%%" PRId32 "}, %%%" PRId32
-                     ", p, 1, 1, 0;\\n}\"\n        : ",
-                     n, n + 1, n + 2, n + 3, n + 4);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
-    md_strbuf_add(out, "\n        : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), \"r\"(adds));\n}\n");
+    const md_fa_cuda_wgmma wgmma = {.name = "md_wgmma",
+                                    .a = type,
+                                    .b = type,
+                                    .columns = s->rows,
+                                    .depth = 16,
+                                    .keeps = MD_FA_WGMMA_ASKED,
+                                    .is_in_registers = true,
+                                    .order = ", 0"};
+    md_fa_cuda_wgmma_print(out, &wgmma);
 }
 
 /* What both launches want: variants with equal ones share what is packed. */

@@ -1,9 +1,9 @@
-/* Text of products on Hopper's tensor cores: defines, tensor maps, and the wgmma instruction, whose text depends on the
- * number of columns. */
+/* Text of products on Hopper's tensor cores: defines, tensor maps, and instructions. */
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/product/wgmma_shape.h"
+#include "family/cuda/wgmma.h"
 
 #include <inttypes.h>
 
@@ -37,51 +37,36 @@ static void set_boxes(md_kn_map map[MAPS], const md_cg_product *p, const md_fa_w
     map[last].swizzle = (uint8_t)(2 * map[last].box[0]);
 }
 
-/* The function md_wgmma(d, a, b): one step of a product of 64 rows by `columns` columns. Each thread of a warpgroup
- * holds columns / 2 sums in registers; a and b describe tiles in shared memory. */
+/* The function md_wgmma(sums, a, b). */
 static void print_instruction(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s)
 {
+    static const char *const order[2][2] = {{", 0, 0", ", 0, 1"}, {", 1, 0", ", 1, 1"}};
     const md_dtype dtype = md_fa_cuda_map_type(p);
     const char *type = dtype == MD_BF16 ? "bf16" : dtype == MD_F16 ? "f16" : "tf32";
-    const int32_t n = s->columns / 2, depth = dtype == MD_F32 ? 8 : 16;
-    md_strbuf_printf(out,
-                     "static __device__ __forceinline__ void md_wgmma(float (&d)[%" PRId32
-                     "], unsigned long long a, unsigned long long b)\n{\n    asm "
-                     "volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32 "k%" PRId32 ".f32.%s.%s {",
-                     n, s->columns, depth, type, type);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", 1, 1, 1", n, n + 1);
-    if (dtype != MD_F32)
-        md_strbuf_printf(out, ", %d, %d", md_cg_product_along(p, s->is_swapped ? MD_CG_B : MD_CG_A) == MD_CG_ALONG_ROWS,
-                         md_cg_product_along(p, s->is_swapped ? MD_CG_A : MD_CG_B) == MD_CG_ALONG_ROWS);
-    md_strbuf_add(out, ";\"\n        : ");
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"+f\"(d[%" PRId32 "])", i ? ", " : "", i);
-    md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
+    const bool is_down_across = md_cg_product_along(p, s->is_swapped ? MD_CG_B : MD_CG_A) == MD_CG_ALONG_ROWS,
+               is_across_across = md_cg_product_along(p, s->is_swapped ? MD_CG_A : MD_CG_B) == MD_CG_ALONG_ROWS;
+    const md_fa_cuda_wgmma wgmma = {.name = "md_wgmma",
+                                    .a = type,
+                                    .b = type,
+                                    .columns = s->columns,
+                                    .depth = dtype == MD_F32 ? 8 : 16,
+                                    .order = dtype == MD_F32 ? NULL : order[is_down_across][is_across_across]};
+    md_fa_cuda_wgmma_print(out, &wgmma);
 }
 
-/* The same for operands of 8 bits; `name`: md_wgmma, or md_wgmma_first, which takes the sums for zeros. Integers are in
- * the registers of floats. */
+/* The same for operands of 8 bits; `name`: md_wgmma, or md_wgmma_first, which takes the sums for zeros. */
 static void print_byte_instruction(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s, bool is_first)
 {
     static const char *const type[] = {[MD_I8] = "s8", [MD_U8] = "u8", [MD_F8E4M3] = "e4m3", [MD_F8E5M2] = "e5m2"};
     const md_dtype a = md_cg_product_dtype(p, p->load[MD_CG_A]), b = md_cg_product_dtype(p, p->load[MD_CG_B]);
-    const bool is_integer = !md_dtype_is_real(a);
-    const int32_t n = s->columns / 2;
-    md_strbuf_printf(out,
-                     "static __device__ __forceinline__ void md_wgmma%s(float (&f)[%" PRId32
-                     "], unsigned long long a, unsigned long long b)\n{\n    %s (&d)[%" PRId32 "] = *(%s (*)[%" PRId32
-                     "])&f;\n    asm volatile(\"wgmma.mma_async.sync.aligned.m64n%" PRId32 "k32.%s.%s.%s {",
-                     is_first ? "_first" : "", n, is_integer ? "int" : "float", n, is_integer ? "int" : "float", n,
-                     s->columns, is_integer ? "s32" : "f32", type[a], type[b]);
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s%%%" PRId32, i ? ", " : "", i);
-    md_strbuf_printf(out, "}, %%%" PRId32 ", %%%" PRId32 ", %d%s;\"\n        : ", n, n + 1, !is_first,
-                     is_integer ? "" : ", 1, 1");
-    for (int32_t i = 0; i < n; i++)
-        md_strbuf_printf(out, "%s\"%s\"(d[%" PRId32 "])", i ? ", " : "", is_integer ? "+r" : is_first ? "=f" : "+f", i);
-    md_strbuf_add(out, "\n        : \"l\"(a), \"l\"(b));\n}\n");
+    const md_fa_cuda_wgmma wgmma = {.name = is_first ? "md_wgmma_first" : "md_wgmma",
+                                    .a = type[a],
+                                    .b = type[b],
+                                    .columns = s->columns,
+                                    .depth = 32,
+                                    .keeps = is_first ? MD_FA_WGMMA_FIRST : MD_FA_WGMMA_ADDS,
+                                    .is_integer = !md_dtype_is_real(a)};
+    md_fa_cuda_wgmma_print(out, &wgmma);
 }
 
 static void print_byte_instructions(md_strbuf *out, const md_cg_product *p, const md_fa_wgmma_shape *s)
