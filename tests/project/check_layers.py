@@ -41,7 +41,7 @@ FLOORS = {
              ["cpu", "file", "temp"], ["task"], ["trace"]],
     "expr": [["catalogue", "diag", "digits", "memo", "ops"], ["formula", "scalar"], ["node", "order", "whole"], ["walk"], ["print"], ["equal", "eval"],
              ["merge_dims", "range"], ["front", "needed"], ["bind", "list"]],
-    "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "facts"], ["open"]],
+    "device": [["map_address"], ["device"], ["host_memory", "temporary"], ["nvrtc"], ["host", "cuda"], ["blas", "dnn", "facts"], ["open"]],
     "codegen": [["codegen"], ["narrow"], ["assemble", "byte_lanes", "params", "tabled", "text"], ["expression"], ["product", "row"], ["chain"]],
     "family": [["family"], ["additions", "applies", "cost", "custom", "emit", "fit", "kernel_name", "numeric"], ["chain", "point", "product"], ["host"], ["cuda"], ["families"],
                ["names"]],
@@ -76,7 +76,8 @@ RESERVED = [
     (r"\b(printf|puts|putchar|perror)\s*\(", "the library never prints", set()),
     (r"\bstderr\b", "the library prints only where it was asked to", {"base/log.c"}),
     (r"\bpthread_(mutex|cond)_(init|destroy)\s*\(", "a fork must know all locks but those of GPUs",
-     {"base/task/fork.c", "device/cuda/open.c", "device/blas/answer.c", "device/blas/library.c", "dispatch/runtime.c"}),
+     {"base/task/fork.c", "device/cuda/open.c", "device/cuda/library.c", "device/blas/answer.c", "device/blas/library.c",
+      "device/dnn/library.c", "dispatch/runtime.c"}),
     (r"\bstatic\s+(?!const\b|inline\b|_Thread_local\b|_Noreturn\b|__attribute__)[^;(=]*\s\w+(\[[^\]]*\])?\s*(=[^=]|;)",
      "no mutable globals", {"base/task/fork.c", "base/task/exit.c", "base/task/jobs.c", "device/host/measured.c", "family/fit.h", "python/module.c",
       "python/op/op.c", "python/plan/plan.c"}),  # fork, exit(), signals and the processor are of the process; what fits constants sets them; CPython wants writable tables
