@@ -144,7 +144,7 @@ md_dnn_answers *md_dnn_ask(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_
         return NULL;
     p->what = *what;
     void *graph = make_graph(p, dnn);
-    const int64_t n = graph ? MD_MIN(ask(config, p, f, graph), (int64_t)MD_DNN_ANSWERS) : 0;
+    const int64_t n = graph ? ask(config, p, f, graph) : 0;
     for (int64_t i = 0; i < n && p->n < MD_DEV_CUDA_CONV_RANKS; i++) {
         int64_t bytes = 0, found = 0;
         const attribute list[] = {{PLAN_HANDLE, TYPE_HANDLE, 1, &dnn->maker}, {PLAN_CONFIG, TYPE_DESC, 1, &config[i]}};
