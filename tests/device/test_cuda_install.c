@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "device/blas/internal.h"
-#include "device/dnn/dnn.h"
 #include "device/cuda/internal.h"
 #include "device/nvrtc/nvrtc.h"
 
@@ -24,10 +23,9 @@ typedef enum supply {
 } supply;
 
 static struct machine {
-    supply driver, nvrtc, others; /* NVML, cuBLASLt and cuDNN */
+    supply driver, nvrtc, others; /* NVML and cuBLASLt */
     int driver_version, init; /* cuInit's answer */
     int nvrtc_major;
-    size_t cudnn_version;
 } machine;
 
 void *__real_dlopen(const char *name, int mode);
@@ -40,7 +38,6 @@ void *__wrap_dlopen(const char *name, int mode)
                         : strstr(name, "nvrtc")      ? machine.nvrtc
                         : strstr(name, "nvidia-ml")  ? machine.others
                         : strstr(name, "cublasLt")   ? machine.others
-                        : strstr(name, "cudnn")      ? machine.others
                                                      : SUPPLY_REAL;
     if (from == SUPPLY_NONE)
         return NULL;
@@ -174,89 +171,6 @@ int cublasLtCreate(void **handle)
     start_thread();
     *handle = NULL;
     return 0;
-}
-
-/* ---- A cuDNN that knows four answers: the second needs too much memory, and of the third no plan can be made */
-
-enum { CUDNN_ANSWERS = 4, CUDNN_RESULTS = 202, CUDNN_WORKSPACE = 402, CUDNN_CONFIG = 3, CUDNN_PLAN = 5 };
-static int n_plans, n_open, n_runs; /* descriptors that were not destroyed */
-
-size_t cudnnGetVersion(void);
-int cudnnCreate(void **handle);
-int cudnnDestroy(void *handle);
-int cudnnSetStream(void *handle, void *stream);
-int cudnnBackendCreateDescriptor(int type, int **desc);
-int cudnnBackendSetAttribute(int *desc, int name, int type, int64_t n, const void *values);
-int cudnnBackendGetAttribute(const int *desc, int name, int type, int64_t most, int64_t *n, void *values);
-int cudnnBackendFinalize(int *desc);
-int cudnnBackendDestroyDescriptor(int *desc);
-int cudnnBackendExecute(void *handle, int *plan, int *pack);
-
-size_t cudnnGetVersion(void)
-{
-    return machine.cudnn_version;
-}
-
-int cudnnCreate(void **handle)
-{
-    start_thread();
-    *handle = &machine;
-    return 0;
-}
-
-int cudnnDestroy(void *handle)
-{
-    return handle != &machine;
-}
-
-int cudnnSetStream(void *handle, void *stream)
-{
-    return handle != &machine || stream;
-}
-
-int cudnnBackendCreateDescriptor(int type, int **desc)
-{
-    *desc = malloc(2 * sizeof **desc);
-    if (!*desc)
-        return 1;
-    n_open++;
-    (*desc)[0] = type;
-    (*desc)[1] = type == CUDNN_PLAN ? n_plans++ : 0;
-    return 0;
-}
-
-int cudnnBackendSetAttribute(int *desc, int name, int type, int64_t n, const void *values)
-{
-    (void)type;
-    return !desc || name / 100 == CUDNN_CONFIG || n < 1 || !values;
-}
-
-int cudnnBackendGetAttribute(const int *desc, int name, int type, int64_t most, int64_t *n, void *values)
-{
-    const int64_t bytes = desc[1] == 1 ? 1 << 20 : 0;
-    (void)type;
-    *n = name == CUDNN_RESULTS ? MD_MIN(most, (int64_t)CUDNN_ANSWERS) : 1;
-    if (name == CUDNN_WORKSPACE)
-        memcpy(values, &bytes, sizeof bytes);
-    return 0;
-}
-
-int cudnnBackendFinalize(int *desc)
-{
-    return desc[0] == CUDNN_PLAN && desc[1] == 2;
-}
-
-int cudnnBackendDestroyDescriptor(int *desc)
-{
-    n_open--;
-    free(desc);
-    return 0;
-}
-
-int cudnnBackendExecute(void *handle, int *plan, int *pack)
-{
-    n_runs++;
-    return handle != &machine || plan[0] != CUDNN_PLAN || !pack ? 1 : plan[1] == 3 ? 7 : 0;
 }
 
 /* ---- Checks, in processes of their own. They return NULL, or what is wrong. */
@@ -410,59 +324,6 @@ static void test_threads(void **state)
         0);
 }
 
-/* ---- cuDNN */
-static const char *check_cudnn(void)
-{
-    return md_dev_cuda_has_conv() ? NULL : "it is not taken";
-}
-
-static const char *check_no_cudnn(void)
-{
-    md_dev_cuda dev = {.owner = getpid()};
-    const md_dev_cuda_conv conv = {.n_axes = 4};
-    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
-    pthread_mutex_init(&dev.blas_lock, NULL);
-    if (md_dev_cuda_has_conv())
-        return "it is taken";
-    if (md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 0) != MD_UNSUPPORTED ||
-        !strstr(md_last_error(), "is not version 9"))
-        return "a run does not say what is missing";
-    return dev.stop_dnn ? "it was started" : NULL;
-}
-
-/* Two of four answers can serve; ranks above take the last one. */
-static const char *check_answers(void)
-{
-    md_dev_cuda dev = {.owner = getpid()};
-    md_dev_cuda_conv conv = {.n_axes = 4, .dtype = MD_BF16};
-    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
-    pthread_mutex_init(&dev.blas_lock, NULL);
-    if (md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096) != MD_OK || n_runs != 1 ||
-        n_plans != CUDNN_ANSWERS)
-        return "the first answer";
-    if (n_started != 2 || n_taking_signals)
-        return "threads that it starts";
-    conv.rank = 3;
-    if (md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096) != MD_DEVICE || n_runs != 2 ||
-        !strstr(md_last_error(), "status 7"))
-        return "the last answer, which fails";
-    if (n_plans != CUDNN_ANSWERS)
-        return "it is asked again";
-    dev.stop_dnn(dev.dnn);
-    return n_open ? "descriptors that are left" : NULL;
-}
-
-static void test_cudnn(void **state)
-{
-    (void)state;
-    assert_int_equal(run_on((struct machine){.others = SUPPLY_NONE}, check_no_cudnn), 0);
-    assert_int_equal(run_on((struct machine){.others = SUPPLY_OTHER}, check_no_cudnn), 0);
-    assert_int_equal(run_on((struct machine){.others = SUPPLY_FAKE, .cudnn_version = 8907}, check_no_cudnn), 0);
-    assert_int_equal(run_on((struct machine){.others = SUPPLY_FAKE, .cudnn_version = 100100}, check_no_cudnn), 0);
-    assert_int_equal(run_on((struct machine){.others = SUPPLY_FAKE, .cudnn_version = 92600}, check_cudnn), 0);
-    assert_int_equal(run_on((struct machine){.others = SUPPLY_FAKE, .cudnn_version = 92600}, check_answers), 0);
-}
-
 static void test_nvrtc(void **state)
 {
     (void)state;
@@ -490,7 +351,7 @@ static const char *check_without_compiler(const char *part)
     if (s == MD_UNSUPPORTED)
         return no_gpu;
     if (s != MD_OK)
-        return "the first answer";
+        return md_last_error();
     printf("    %s", said);
     const char *wrong = strstr(said, part) ? check_computes(context) : "what was said";
     md_context_destroy(&context);
@@ -524,7 +385,6 @@ static void test_gpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_cudnn), cmocka_unit_test(test_nvrtc),
-                                       cmocka_unit_test(test_gpu)};
+                                       cmocka_unit_test(test_nvrtc), cmocka_unit_test(test_gpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
