@@ -11,17 +11,18 @@
 enum { MD_DEV_CUDA_CONV_RANKS = 4, MD_DEV_CUDA_CONV_AXES = 5 };
 enum { MD_DEV_CUDA_CONV_IMAGE, MD_DEV_CUDA_CONV_FILTER, MD_DEV_CUDA_CONV_RESULT, MD_DEV_CUDA_CONV_TENSORS };
 
-/* Y[n,o,y..] = sum[c,r..](X[n,c,y*step+r*apart-before..] * W[o,c,r..]), where places outside of X give zeros. The first
+/* Y[n,o,y..] = sum[c,r..](X[n,c,y*step+r*apart-border..] * W[o,c,r..]), where places outside of X give zeros. The first
  * two axes are batch and channels of X and Y, channels of Y and X of W; then come two or three of the image. Strides
  * are in elements. It has no padding, because it is compared as bytes. */
 typedef struct md_dev_cuda_conv {
     int64_t size[MD_DEV_CUDA_CONV_TENSORS][MD_DEV_CUDA_CONV_AXES],
         stride[MD_DEV_CUDA_CONV_TENSORS][MD_DEV_CUDA_CONV_AXES];
-    int32_t before[3], after[3], step[3], apart[3]; /* zeros before and behind an axis; of axes of the image */
+    /* of axes of the image. As many zeros lie behind an axis as in front: cuDNN takes other numbers, and gives wrong
+     * results (9.19, causal rows of three zeros in front and none behind) */
+    int32_t border[3], step[3], apart[3];
     int32_t n_axes; /* of a tensor: 4 or 5 */
     int32_t dtype; /* md_dtype of all three: BF16 or F16 */
     int32_t rank; /* which answer of the heuristic, best first; the last one if there are fewer */
-    int32_t none; /* 0 */
 } md_dev_cuda_conv;
 
 /** True if the library can be loaded and is of version 9. Loads it. */

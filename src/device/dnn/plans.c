@@ -85,16 +85,15 @@ static void *make_convolution(md_dnn_answers *p, const md_dnn_functions *f)
     const md_dev_cuda_conv *c = &p->what;
     const int64_t n = c->n_axes - 2;
     const int type = DATA_F32, mode = CROSS_CORRELATION;
-    int64_t before[3], after[3], step[3], apart[3];
+    int64_t border[3], step[3], apart[3];
     for (int32_t i = 0; i < 3; i++) {
-        before[i] = c->before[i];
-        after[i] = c->after[i];
+        border[i] = c->border[i];
         step[i] = c->step[i];
         apart[i] = c->apart[i];
     }
-    const attribute list[] = {{CONV_AXES, TYPE_INT64, 1, &n},      {CONV_TYPE, TYPE_DATA, 1, &type},
-                              {CONV_MODE, TYPE_CONV, 1, &mode},    {CONV_BEFORE, TYPE_INT64, n, before},
-                              {CONV_BEHIND, TYPE_INT64, n, after}, {CONV_DILATIONS, TYPE_INT64, n, apart},
+    const attribute list[] = {{CONV_AXES, TYPE_INT64, 1, &n},       {CONV_TYPE, TYPE_DATA, 1, &type},
+                              {CONV_MODE, TYPE_CONV, 1, &mode},     {CONV_BEFORE, TYPE_INT64, n, border},
+                              {CONV_BEHIND, TYPE_INT64, n, border}, {CONV_DILATIONS, TYPE_INT64, n, apart},
                               {CONV_STRIDES, TYPE_INT64, n, step}};
     return make(p, f, CONVOLUTION, list, MD_COUNT(list));
 }

@@ -12,6 +12,9 @@
 #include <string.h>
 
 enum { RANK };
+/* rule_value of an envelope: of each axis of the image the dims of image, result and filter (one more, 0: none), and
+ * how far it is moved */
+enum { N_RULE_AXES, RULE_AXIS, RULES_OF_AXIS = 2, MOST_MOVED = 255 };
 enum { LIBRARY_BYTES = 32 << 20, FULL_COLUMNS = 128, TENSOR_CORES = 16 /* times the rate of f32 */ };
 
 _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
@@ -31,6 +34,8 @@ static bool layout_of(md_fa_conv_layout *out, const md_st_program *program, int3
         return false;
     const md_dtype dtype = program->formula->tensor[out->tensor[0]].dtype;
     bool is_same = dtype == MD_BF16 || dtype == MD_F16;
+    for (int32_t i = 0; i < out->n_axes - 2; i++)
+        is_same = is_same && out->step[i] <= MOST_MOVED && out->apart[i] <= MOST_MOVED && out->before[i] <= MOST_MOVED;
     for (int32_t t = 1; t < MD_FA_CONV_TENSORS; t++)
         is_same = is_same && program->formula->tensor[out->tensor[t]].dtype == dtype;
     return is_same;
@@ -48,6 +53,26 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return applies(target);
 }
 
+static int32_t packed(int64_t first, int64_t second, int64_t third)
+{
+    return (int32_t)(first | second << 8 | third << 16);
+}
+
+/* The library gives as many zeros behind an axis as in front of it, and a result as long as its steps fit. */
+static const char *border_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+{
+    for (int32_t i = 0; i < envelope->rule_value[N_RULE_AXES]; i++) {
+        const int32_t dims = envelope->rule_value[RULE_AXIS + RULES_OF_AXIS * i],
+                      moved = envelope->rule_value[RULE_AXIS + RULES_OF_AXIS * i + 1];
+        const int64_t points = dims >> 16 ? shape->size[(dims >> 16) - 1] : 1, step = moved & 255,
+                      there = shape->size[dims & 255] + 2 * (int64_t)(moved >> 16),
+                      seen = (shape->size[dims >> 8 & 255] - 1) * step + (points - 1) * (moved >> 8 & 255) + 1;
+        if (there < seen || there >= seen + step)
+            return "another border behind an axis than in front of it";
+    }
+    return NULL;
+}
+
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_conv_layout layout;
@@ -61,19 +86,16 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
+    for (int32_t i = 0; i < layout.n_axes - 2 && layout.dim[0][i + 2] >= 0; i++) {
+        int32_t *rule = out->rule_value + RULE_AXIS + RULES_OF_AXIS * i;
+        rule[0] = packed(layout.dim[0][i + 2], layout.dim[2][i + 2], layout.dim[1][i + 2] + 1);
+        rule[1] = packed(layout.step[i], layout.apart[i], layout.before[i]);
+        out->rule_value[N_RULE_AXES] = i + 1;
+    }
+    out->rule_miss = border_miss;
 }
 
 /* ---- Calls */
-
-/* Zeros behind an axis, so that the result is as long as it is. */
-static int64_t zeros_behind(const md_dev_cuda_conv *c, int32_t i)
-{
-    const int64_t seen = (c->size[MD_DEV_CUDA_CONV_RESULT][i + 2] - 1) * c->step[i] +
-                         (c->size[MD_DEV_CUDA_CONV_FILTER][i + 2] - 1) * c->apart[i] + 1,
-                  even = c->size[MD_DEV_CUDA_CONV_IMAGE][i + 2] + 2 * c->before[i];
-    /* as many as in front, where so many steps fit */
-    return even >= seen && even < seen + c->step[i] ? c->before[i] : seen - even + c->before[i];
-}
 
 static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, const md_st_program *program,
                      const md_kn_shape *shape, int32_t rank)
@@ -93,10 +115,7 @@ static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, con
     for (int32_t i = 0; i < layout->n_axes - 2; i++) {
         out->step[i] = (int32_t)layout->step[i];
         out->apart[i] = (int32_t)layout->apart[i];
-        out->before[i] = (int32_t)layout->before[i];
-        out->after[i] = (int32_t)zeros_behind(out, i);
-        if (out->after[i] < 0)
-            return false;
+        out->border[i] = (int32_t)layout->before[i];
     }
     return true;
 }
@@ -130,7 +149,7 @@ static md_status run(const md_kn_call *call, int32_t rank)
     if (!layout_of(&layout, program, (int32_t)(stage - program->stage)))
         return md_fail(MD_INTERNAL, "family conv_lib does not take this stage");
     if (!describe(&conv, &layout, program, call->shape, rank))
-        return md_fail(MD_UNSUPPORTED, "cuDNN has no convolution that leaves out the end of its image");
+        return md_fail(MD_UNSUPPORTED, "cuDNN has no convolution of such strides");
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
         data[t] = call->data[layout.tensor[t]];
     return md_dev_cuda_conv_run(call->device, call->stream, &conv, data, call->workspace, LIBRARY_BYTES);
