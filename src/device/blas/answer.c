@@ -1,5 +1,6 @@
 /* The heuristic's answers for products: asked for once, kept for the life of the device. */
 #include "device/blas/internal.h"
+#include "device/cuda/library.h"
 
 #include "base/hash.h"
 #include "base/status.h"
@@ -96,9 +97,9 @@ static md_blas_answers *make_answers(const struct md_dev_cuda_blas *blas, const 
         md_blas_answers_free(answers, &blas->f);
         return NULL;
     }
-    const enum cudaStreamCaptureMode before = md_blas_set_mode(cudaStreamCaptureModeRelaxed);
+    const enum cudaStreamCaptureMode before = md_dev_library_set_mode(cudaStreamCaptureModeRelaxed);
     ask(answers, blas, workspace_bytes);
-    (void)md_blas_set_mode(before);
+    (void)md_dev_library_set_mode(before);
     return answers;
 }
 

@@ -84,14 +84,6 @@ struct md_dev_cuda_blas {
     md_blas_loaded *loaded[MD_BLAS_BUCKETS]; /* by digest of the kernel */
 };
 
-/** For while the library allocates memory and loads kernels, which must not end the capture of another stream. Gives
- * the mode of before. */
-static inline enum cudaStreamCaptureMode md_blas_set_mode(enum cudaStreamCaptureMode mode)
-{
-    (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    return mode;
-}
-
 /** The library of a device; starts it at the first call, which takes about 100 ms. NULL if it is missing.
  * Thread-safe. */
 struct md_dev_cuda_blas *md_blas_start(md_dev_cuda *dev);

@@ -45,9 +45,9 @@ static bool make_handle(struct md_dev_cuda_blas *blas)
 {
     if (!open_library(&blas->f))
         return false;
-    const enum cudaStreamCaptureMode before = md_blas_set_mode(cudaStreamCaptureModeRelaxed);
+    const enum cudaStreamCaptureMode before = md_dev_library_set_mode(cudaStreamCaptureModeRelaxed);
     const int error = blas->f.create(&blas->handle);
-    (void)md_blas_set_mode(before);
+    (void)md_dev_library_set_mode(before);
     return error == 0;
 }
 

@@ -16,6 +16,14 @@ typedef struct md_dev_library_function {
  * there is none, or it lacks one. */
 bool md_dev_library_open(const char *const *soname, int32_t n_sonames, const md_dev_library_function *list, int32_t n);
 
+/** For while the library allocates memory and loads kernels, which must not end the capture of another stream. Gives the
+ * mode of before. */
+static inline enum cudaStreamCaptureMode md_dev_library_set_mode(enum cudaStreamCaptureMode mode)
+{
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
 /** Two locks or none. */
 bool md_dev_two_locks(pthread_mutex_t *first, pthread_mutex_t *second);
 

@@ -42,12 +42,14 @@ static void release(struct md_dev_cuda_dnn *dnn)
 
 static bool make_handles(struct md_dev_cuda_dnn *dnn)
 {
-    if (!open_library(&dnn->f) || dnn->f.create(&dnn->handle))
+    if (!open_library(&dnn->f))
         return false;
-    if (!dnn->f.create(&dnn->maker))
-        return true;
-    (void)dnn->f.destroy(dnn->handle);
-    return false;
+    const enum cudaStreamCaptureMode before = md_dev_library_set_mode(cudaStreamCaptureModeRelaxed);
+    const bool has_handle = !dnn->f.create(&dnn->handle), has_maker = has_handle && !dnn->f.create(&dnn->maker);
+    if (has_handle && !has_maker)
+        (void)dnn->f.destroy(dnn->handle);
+    (void)md_dev_library_set_mode(before);
+    return has_maker;
 }
 
 static void *create(void)

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "device/cuda/library.h"
 
 #if MD_HAVE_CUDA
 
@@ -45,9 +46,11 @@ static md_dnn_answers *plans_for_run(struct md_dev_cuda_dnn *dnn, const md_dev_c
     md_dnn_answers *plans = find(dnn, &key);
     if (plans)
         return plans;
+    const enum cudaStreamCaptureMode before = md_dev_library_set_mode(cudaStreamCaptureModeRelaxed);
     pthread_mutex_lock(&dnn->lock_of_making);
     plans = find_or_make(dnn, what, workspace_bytes);
     pthread_mutex_unlock(&dnn->lock_of_making);
+    (void)md_dev_library_set_mode(before);
     return plans;
 }
 
