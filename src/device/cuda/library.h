@@ -16,7 +16,7 @@ typedef struct md_dev_library_function {
  * there is none, or it lacks one. */
 bool md_dev_library_open(const char *const *soname, int32_t n_sonames, const md_dev_library_function *list, int32_t n);
 
-/** For while the library allocates memory and loads kernels, which must not end the capture of another stream. Gives the
+/** For while a library allocates memory and loads kernels, which must not end the capture of another stream. Gives the
  * mode of before. */
 static inline enum cudaStreamCaptureMode md_dev_library_set_mode(enum cudaStreamCaptureMode mode)
 {

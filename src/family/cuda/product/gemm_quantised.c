@@ -187,8 +187,14 @@ static double widening(const quantised_spec *s, int32_t operand)
     return bits == 16 ? 0 : bits == 4 ? WIDEN_HALVES : s->type == MD_F16 ? WIDEN_TO_F16 : WIDEN_BYTES;
 }
 
+/* True if lines of an operand along K begin anywhere: their pieces are loaded element by element. */
+static bool is_odd(const quantised_spec *s, int64_t depth)
+{
+    return depth * md_dtype_bits(dtype_of(s, MD_CG_A)) % 128 || depth * md_dtype_bits(dtype_of(s, MD_CG_B)) % 128;
+}
+
 /* Instructions of all warps of a block for a stage. */
-static double instructions(const quantised_spec *s)
+static double instructions(const quantised_spec *s, int64_t depth)
 {
     const double sums = (double)s->rows / 16 * s->columns / 8 * s->tiled.p.n_products, /* of warps */
         lines_a = (double)s->rows / 8 * s->warps_columns,
@@ -196,7 +202,7 @@ static double instructions(const quantised_spec *s)
     double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY;
     if (has_qparams(s))
         step += (sums * QPARAM_SUMS + lines_b * QPARAM_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
-    return step * s->depth / STEP_DEPTH + PIECE * (double)pieces_of(s) / 32;
+    return step * s->depth / STEP_DEPTH + (is_odd(s, depth) ? ODD_PIECE : PIECE) * (double)pieces_of(s) / 32;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -215,9 +221,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
         rounds = ceil(blocks / sms), together = fmin(rounds, s->tiled.tiles.resident),
                  warps = fmin(together * s->tiled.tiles.threads / 32, ENOUGH_WARPS);
     const double issued = ISSUED * pow(warps / ENOUGH_WARPS, FEWER_WARPS),
-                 issue = rounds * stages * instructions(s) / (issued * clock * 1e3),
+                 issue = rounds * stages * instructions(s, sized->depth) / (issued * clock * 1e3),
                  memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY),
-                 waiting = ceil(blocks / (sms * s->tiled.tiles.resident)) * stages * LATENCY;
+                 waiting = ceil(blocks / (sms * s->tiled.tiles.resident)) * stages *
+                           (is_odd(s, sized->depth) ? ODD_LATENCY : LATENCY);
     const double us = sqrt(issue * issue + memory * memory + waiting * waiting) + START +
                       (s->split > 1 ? SUM + results * s->split / SUM_RATE : 0) +
                       md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);

@@ -2,10 +2,7 @@
  *
  * Families: gemm_quantised
  * Source: counted in its text, and fitted to 107 times of tools/judge_quantised.py (data/results/quantised.md), 29
- * November 2026, H200: 9.5% root mean square of log(model / time), picks lose 4%; no runs are kept
- * Runs: data/results/2026-11-29-h200-products.tar.xz
- * Fit: 29 November 2026, H200: seed 1, 308858 steps: 61.8% root mean square of log(model / recorded), picks lose
- *   4.7%, 236 times. */
+ * November 2026, H200: 9.5% root mean square of log(model / time), picks lose 4%; no runs are kept */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_QUANTISED_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_QUANTISED_FIT_H
 
@@ -13,26 +10,28 @@
 
 /* Instructions of a warp: to widen eight elements of 4 bits, of 8 bits to bf16, and to f16; to multiply 16 x 8 sums by
  * 16 of K (as many issues as it takes); to add such sums of a run, and to find the qparams of eight lines; to copy a
- * piece of each thread. */
+ * piece of each thread, and one whose line begins anywhere. */
 MD_FIT(WIDEN_HALVES, 14)
 MD_FIT(WIDEN_BYTES, 20)
-MD_FIT(WIDEN_TO_F16, 0.03685)
-MD_FIT(MULTIPLY, 8.129)
+MD_FIT(WIDEN_TO_F16, 8)
+MD_FIT(MULTIPLY, 3.25)
 MD_FIT(QPARAM_SUMS, 2)
 MD_FIT(QPARAM_LINE, 25)
-MD_FIT(PIECE, 61.99)
+MD_FIT(PIECE, 19.3)
+MD_FIT(ODD_PIECE, 90)
 
 /* Instructions that an SM issues in a clock if it holds so many warps, and how they become fewer with fewer warps;
- * operations of f32 that it does; the part of the memory rate; us of a stage that waits for the one before, of the
- * start, and of the launch that adds up slices; results a us that it adds. */
-MD_FIT(ISSUED, 1.658)
-MD_FIT(ENOUGH_WARPS, 13.67)
-MD_FIT(FEWER_WARPS, 0.4151)
-MD_FIT(FLOPS_A_CLOCK, 591.5)
-MD_FIT(MEMORY, 0.06151)
-MD_FIT(LATENCY, 0.01538)
-MD_FIT(START, 3.592)
-MD_FIT(SUM, 7.2)
-MD_FIT(SUM_RATE, 1.777e+05)
+ * operations of f32 that it does; the part of the memory rate; us of a stage that waits for the one before, of one
+ * with such lines, of the start, and of the launch that adds up slices; results a us that it adds. */
+MD_FIT(ISSUED, 2.37)
+MD_FIT(ENOUGH_WARPS, 16)
+MD_FIT(FEWER_WARPS, 0.33)
+MD_FIT(FLOPS_A_CLOCK, 256)
+MD_FIT(MEMORY, 0.85)
+MD_FIT(LATENCY, 0.62)
+MD_FIT(ODD_LATENCY, 0.62)
+MD_FIT(START, 2.5)
+MD_FIT(SUM, 1.3)
+MD_FIT(SUM_RATE, 3.6e5)
 
 #endif
