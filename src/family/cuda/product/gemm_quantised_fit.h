@@ -2,7 +2,8 @@
  *
  * Families: gemm_quantised
  * Source: counted in its text, and fitted to 107 times of tools/judge_quantised.py (data/results/quantised.md), 29
- * November 2026, H200: 9.5% root mean square of log(model / time), picks lose 4%; no runs are kept */
+ * November 2026, H200: 9.5% root mean square of log(model / time), picks lose 4%; no runs are kept. ODD_PIECE, by
+ * data/results/2026-11-29-h200-products.tar.xz */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_QUANTISED_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_QUANTISED_FIT_H
 
