@@ -131,11 +131,11 @@ static void check_fence(void *p)
 
 /* ---- Pages: the first allocations end at a page that nobody may read, and nobody may read them once they are freed */
 
-enum { SLOTS = 12288, PAGE = 4096, SLOT = 17 * PAGE, UNSET = 0x5A };
+enum { SLOTS = 12288, ARENA_SLOTS = 4096, PAGE = 4096, SLOT = 17 * PAGE, UNSET = 0x5A };
 static struct {
     char *first; /* NULL: there are none */
-    _Atomic size_t n;
-    size_t bytes[SLOTS];
+    _Atomic size_t n, n_in_arenas; /* these from the end on */
+    size_t bytes[SLOTS + ARENA_SLOTS];
 } pages;
 
 static void reserve_pages(void)
@@ -143,7 +143,8 @@ static void reserve_pages(void)
     const char *const preloaded = getenv("LD_PRELOAD");
     if (FENCE == 0 || sysconf(_SC_PAGESIZE) != PAGE || (preloaded && strstr(preloaded, "vgpreload"))) /* Valgrind */
         return;
-    void *const p = mmap(NULL, (size_t)SLOTS * SLOT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *const p =
+        mmap(NULL, (size_t)(SLOTS + ARENA_SLOTS) * SLOT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pages.first = p == MAP_FAILED ? NULL : p;
 }
 
@@ -151,17 +152,14 @@ static void reserve_pages(void)
 static int64_t slot_of(const void *p)
 {
     const uintptr_t at = (uintptr_t)p - (uintptr_t)pages.first;
-    return pages.first && at < (uintptr_t)SLOTS * SLOT ? (int64_t)(at / SLOT) : -1;
+    return pages.first && at < (uintptr_t)(SLOTS + ARENA_SLOTS) * SLOT ? (int64_t)(at / SLOT) : -1;
 }
 
-/* NULL: no slot is left, or it is too small. The memory is 0. */
-static void *take_slot(size_t n)
+/* NULL: the slot is too small. The memory is 0. */
+static void *open_slot(size_t i, size_t n)
 {
     const size_t at_least = n ? (n + 15) / 16 * 16 : 16; /* aligned as malloc does it: up to 15 bytes follow */
-    if (!pages.first || at_least > SLOT - PAGE)
-        return NULL;
-    const size_t i = atomic_fetch_add(&pages.n, 1);
-    if (i >= SLOTS)
+    if (at_least > SLOT - PAGE)
         return NULL;
     char *const end = pages.first + (i + 1) * SLOT - PAGE;
     const size_t used = (at_least + PAGE - 1) / PAGE * PAGE;
@@ -169,8 +167,17 @@ static void *take_slot(size_t n)
         return NULL;
     pages.bytes[i] = n;
     memset(end - at_least + n, PATTERN, at_least - n);
-    atomic_fetch_add_explicit(&living, 1, memory_order_relaxed);
     return end - at_least;
+}
+
+/* NULL: no slot is left, or it is too small. */
+static void *take_slot(size_t n)
+{
+    const size_t i = pages.first && n <= SLOT - PAGE ? atomic_fetch_add(&pages.n, 1) : SLOTS;
+    void *const p = i < SLOTS ? open_slot(i, n) : NULL;
+    if (p)
+        atomic_fetch_add_explicit(&living, 1, memory_order_relaxed);
+    return p;
 }
 
 static void give_slot(void *p, int64_t slot)
@@ -271,7 +278,10 @@ void __wrap_free(void *p)
 
 void *__wrap_md_arena_alloc(void *arena, size_t n)
 {
-    return atomic_load(&counts_arenas) && is_refused(0) ? NULL : __real_md_arena_alloc(arena, n);
+    void *const p = atomic_load(&counts_arenas) && is_refused(0) ? NULL : __real_md_arena_alloc(arena, n);
+    const size_t i = p && pages.first && n <= SLOT - PAGE ? atomic_fetch_add(&pages.n_in_arenas, 1) : ARENA_SLOTS;
+    void *const apart = i < ARENA_SLOTS ? open_slot(SLOTS + i, n) : NULL;
+    return apart ? apart : p;
 }
 
 /* ---- The end */

@@ -1,8 +1,8 @@
 /* Part of every test program that uses CMocka (tests/meson.build). Makes allocations fail on purpose: malloc, calloc,
  * realloc, aligned_alloc, strdup and strndup of what the program links statically are counted and, when asked, refused.
- * What writes beyond the end of an allocation ends the program when the memory is freed. Of the first 12,288 also what
- * reads beyond the end, and what reads or writes memory that was freed, ends it at once (SIGSEGV). A program that
- * passed fails at its end if memory is left. */
+ * What writes beyond the end of an allocation ends the program when the memory is freed. Of the first 12,288, and of
+ * the first 4,096 pieces of arenas, also what reads beyond the end, and what reads or writes memory that was freed,
+ * ends it at once (SIGSEGV). A program that passed fails at its end if memory is left. */
 #ifndef MD_TESTS_SUPPORT_FAULT_H
 #define MD_TESTS_SUPPORT_FAULT_H
 #include <stddef.h>
