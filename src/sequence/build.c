@@ -23,7 +23,7 @@ md_status md_sq_add_dim(int32_t *number, md_sq *sq, const char *name, int64_t lo
                        name ? name : "NULL");
     if (sq->n_dims == MD_SQ_MAX_DIMS)
         return md_fail(MD_UNSUPPORTED, "a sequence has at most %d dims", MD_SQ_MAX_DIMS);
-    if (low < 0 || high < 0 || (high && high < low))
+    if (low < 0 || (high && high < low))
         return md_fail(MD_INVALID_ARGUMENT, "dim '%s': no sizes are between %lld and %lld", name ? name : "NULL",
                        (long long)low, (long long)high);
     MD_TRY(md_sq_values_add_dim(sq->values, name));

@@ -340,9 +340,10 @@ static void keep(int number)
     assert_non_null(name);
     assert_int_equal(sscanf(name, "items, %95s", from), 1);
     strcpy(to, from);
-    char *field = strstr(to, "prefetch1");
+    char *field = strstr(to, "prefetch"); /* 1, but for the first kernel that was built stood in */
     assert_non_null(field);
-    field[strlen("prefetch")] = '0';
+    field += strlen("prefetch");
+    *field = *field == '1' ? '0' : '1';
     store(number, 0, from, to);
     md_combo_destroy(&combo);
     close_all();

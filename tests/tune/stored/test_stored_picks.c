@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "store/scratch.h"
 #include "support/check.h"
+#include "tune/bench/bench.h"
 #include "tune/stored/stored.h"
 
 #include <signal.h>
@@ -95,6 +96,34 @@ static void what_is_saved_comes_back(void **state)
     assert_int_equal(got.n_picks + got.n_times, 0);
     md_tn_stored_close(&stored);
     md_tn_stored_list_finish(&list);
+}
+
+/* A time is a fact in its environment, of clocks that were not throttled and differ by at most a tenth, if both are
+ * known. */
+static void facts_are_of_the_same_clock(void **state)
+{
+    scratch *s = *state;
+    md_tn_stored *stored = open_at(s, s->root, NULL, "here");
+    static const struct {
+        int32_t mhz, now; /* now: negative where the device is throttled; 0: not known */
+        bool is_throttled, is_elsewhere, is_fact;
+    } row[] = {{1980, 1980, false, false, true},  {0, 1980, false, false, true},     {1980, 0, false, false, true},
+               {0, 0, false, false, true},        {1800, 2000, false, false, true},  {2000, 1800, false, false, true},
+               {1799, 2000, false, false, false}, {2000, 1799, false, false, false}, {1980, 1980, true, false, false},
+               {1980, 1980, false, true, false},  {1980, -1980, false, false, true}, {1980, -900, false, false, false}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        md_dev dev = {.mhz = row[i].now};
+        const md_tn_conditions at = {.environment = md_tn_stored_environment(stored) + row[i].is_elsewhere,
+                                     .mhz = row[i].mhz,
+                                     .is_throttled = row[i].is_throttled};
+        if (md_tn_is_fact(&at, stored, &dev) != row[i].is_fact)
+            fail_msg("row %zu", i);
+        const md_tn_conditions now = md_tn_conditions_now(stored, &dev);
+        assert_int_equal(now.mhz, abs(row[i].now));
+        assert_int_equal(now.is_throttled, row[i].now < 0);
+        assert_true(now.date > 0 && now.environment == md_tn_stored_environment(stored));
+    }
+    md_tn_stored_close(&stored);
 }
 
 static void the_newest_is_left(void **state)
@@ -341,6 +370,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_is_saved_comes_back),
+        TEST(facts_are_of_the_same_clock),
         TEST(the_newest_is_left),
         TEST(swaps_are_replaced),
         TEST(lists_have_limits),
