@@ -12,6 +12,8 @@ static void test_messages(void **state)
         {"Y[i] = X[i]", "no lists"},
         {"Y@t[i] = X@s[i]", "1:12: the list index of this formula is 't', not 's'\n  Y@t[i] = X@s[i]\n"
                             "             ^"},
+        {"Y@t[Z@s[i]] = X@t[i]", "1:7: the list index of this formula is 't', not 's'"},
+        {"Y@t[i] += X@t[i]; Z@t[t] = 1", "1:23: 't' is the list index"},
         {"Y@t[i] = X@t[i] * t", "1:19: 't' is the list index"},
         {"Y@t[i] = X@t[i] * size(t)", "1:24: 't' is the list index"},
         {"Y@t[t] = 1", "1:5: 't' is the list index"},

@@ -310,6 +310,34 @@ static void reports_name_the_sizes_chosen_by(void **state)
     md_op_destroy(&op);
 }
 
+/* A shape's text has 160 bytes: names that are too long are cut, and nothing is written beyond. */
+static void names_of_sizes_may_be_too_long(void **state)
+{
+    (void)state;
+    char formula[512], a[64], b[64], c[64];
+    memset(a, 'a', 60), memset(b, 'b', 60), memset(c, 'c', 60);
+    a[60] = b[60] = c[60] = 0;
+    snprintf(formula, sizeof formula, "Y[%s,%s,%s] = X[%s,%s,%s]", a, b, c, a, b, c);
+    md_op *op = make(formula, (md_op_options){0});
+    static float data[2][24];
+    const int64_t size[] = {2, 3, 4};
+    const md_tensor y = md_tensor_make(data[0], MD_F32, 3, size), x = md_tensor_make(data[1], MD_F32, 3, size);
+    const md_arg arg[] = {md_t(&y), md_t(&x), md_as(0, 5), md_as(1, 6), md_as(2, 7)};
+    assert_ok(md_call(op, NULL, arg, 5));
+    char report[8192] = {0};
+    const char *path = "test_explain_long.csv";
+    assert_ok(md_stats_write(context, path, "csv"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(report, 1, sizeof report - 1, file) > 0);
+    fclose(file);
+    remove(path);
+    const char *shape = strstr(report, "aaaa");
+    assert_non_null(shape);
+    assert_true(strcspn(shape, ",\n") < 160);
+    md_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(choices_name_the_second_best, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_numeric_class_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reports_name_the_sizes_chosen_by, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_of_sizes_may_be_too_long, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
