@@ -170,11 +170,36 @@ static void the_library_is_calibrated_where_tries_agree(void **state)
     assert_true(md_dev_host_join_rates(&old, &again).library_us[0] == 9);
 }
 
+/* Found by threads, vectors and whether they are another processor's, if they are sure; eight are kept. */
+static void measured_rates_are_found_again(void **state)
+{
+    (void)state;
+    const md_dev_host_rates sure = rates(123, 50, 0.02, (int64_t)time(NULL)),
+                            unsure = rates(77, 50, 0.4, (int64_t)time(NULL));
+    md_dev_facts f = {.threads = 1001, .vector_bytes = 32};
+    assert_true(md_dev_host_are_sure(&sure) && !md_dev_host_are_sure(&unsure));
+    assert_null(md_dev_host_find_measured(&f, false));
+    md_dev_host_note_measured(&unsure, &f, false);
+    assert_null(md_dev_host_find_measured(&f, false));
+    md_dev_host_note_measured(&sure, &f, false);
+    const md_dev_host_rates *found = md_dev_host_find_measured(&f, false);
+    assert_non_null(found);
+    assert_true(found->rate[0] == 123);
+    assert_null(md_dev_host_find_measured(&f, true));
+    assert_null(md_dev_host_find_measured(&(md_dev_facts){.threads = 1001, .vector_bytes = 64}, false));
+    assert_null(md_dev_host_find_measured(&(md_dev_facts){.threads = 1002, .vector_bytes = 32}, false));
+    for (int32_t i = 0; i < 9; i++)
+        md_dev_host_note_measured(&sure, &(md_dev_facts){.threads = 2000 + i, .vector_bytes = 16}, true);
+    assert_non_null(md_dev_host_find_measured(&(md_dev_facts){.threads = 2000, .vector_bytes = 16}, true));
+    assert_null(md_dev_host_find_measured(&(md_dev_facts){.threads = 2008, .vector_bytes = 16}, true));
+}
+
 int main(void)
 {
     unsetenv("MD_RATES");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_those_of_each_width), cmocka_unit_test(rates_say_when_and_how_sure),
-        cmocka_unit_test(load_and_age_make_them_unsure), cmocka_unit_test(the_library_is_calibrated_where_tries_agree)};
+        cmocka_unit_test(load_and_age_make_them_unsure), cmocka_unit_test(the_library_is_calibrated_where_tries_agree),
+        cmocka_unit_test(measured_rates_are_found_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
