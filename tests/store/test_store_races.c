@@ -114,6 +114,15 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *t)
     return status;
 }
 
+int __real_nanosleep(const struct timespec *t, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *t, struct timespec *left);
+static bool is_awake; /* nobody sleeps, and no time goes by */
+
+int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
+{
+    return is_awake ? 0 : __real_nanosleep(t, left);
+}
+
 int __real_flock(int fd, int how);
 int __wrap_flock(int fd, int how);
 
@@ -367,6 +376,27 @@ static void an_update_that_takes_long(void **state)
     md_sr_close(&r.store);
 }
 
+/* Who never gets the lease adds an entry where there is none, and replaces none. */
+static void an_update_that_waits_in_vain(void **state)
+{
+    scratch *s = *state;
+    md_sr *store = scratch_open(s, "here"), *rivals = scratch_open(s, "here");
+    md_sr_lease *lease = NULL;
+    assert_ok(md_sr_lease_take(&lease, rivals, "note k", 3600000));
+    assert_non_null(lease);
+    is_awake = true;
+    assert_ok(md_sr_update(store, "note", "k", add_text, (void *)"a"));
+    scratch_expect(rivals, "k", "a");
+    assert_fails(md_sr_update(store, "note", "k", add_text, (void *)"b"), MD_IO, "writes note 'k' all the time");
+    scratch_expect(rivals, "k", "a");
+    is_awake = false;
+    md_sr_lease_release(&lease);
+    assert_ok(md_sr_update(store, "note", "k", add_text, (void *)"b"));
+    scratch_expect(rivals, "k", "ab");
+    md_sr_close(&store);
+    md_sr_close(&rivals);
+}
+
 /* An entry is on the disk before it has its name, and its name is when the writer goes on. */
 static void entries_survive_power_cuts(void **state)
 {
@@ -414,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_is_healed_meanwhile, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(locks_that_take_long, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(an_update_that_takes_long, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(an_update_that_waits_in_vain, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(locks_that_fail, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(entries_survive_power_cuts, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(writes_that_fail, scratch_setup, scratch_teardown),
