@@ -9,6 +9,7 @@
 #include "device/nvrtc/nvrtc.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -382,9 +383,34 @@ static void test_gpu(void **state)
     assert_int_equal(run_on((struct machine){.nvrtc = SUPPLY_FAKE, .nvrtc_major = 99}, check_gpu_new_nvrtc), 0);
 }
 
+/* A driver that says what no GPU has. */
+static void test_impossible_facts(void **state)
+{
+    static const int32_t known[] = {80, 90, 100};
+    md_dev_facts good, f;
+    (void)state;
+    for (int32_t i = 0; i < MD_COUNT(known); i++) {
+        assert_ok(md_dev_cuda_assume(&good, known[i]));
+        assert_ok(md_dev_cuda_check_facts(&good));
+    }
+    f = good;
+    f.threads = 0;
+    assert_fails(md_dev_cuda_check_facts(&f), MD_DEVICE, "it has 0 SMs, which is impossible");
+    f = good;
+    f.shared_per_sm = f.shared_per_block - 1;
+    assert_fails(md_dev_cuda_check_facts(&f), MD_DEVICE, "bytes of shared memory an SM");
+    f = good;
+    f.global_bytes = -1;
+    assert_fails(md_dev_cuda_check_facts(&f), MD_DEVICE, "it has -1 bytes of memory");
+    f = good;
+    f.memory_gbps = NAN;
+    assert_fails(md_dev_cuda_check_facts(&f), MD_DEVICE, "GB/s");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_nvrtc), cmocka_unit_test(test_gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_impossible_facts), cmocka_unit_test(test_driver),
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_nvrtc),
+                                       cmocka_unit_test(test_gpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,29 @@ static void fill_rates(md_dev_facts *f, int32_t index)
     f->slow_call_us = SLOW_CALL_US;
 }
 
+md_status md_dev_cuda_check_facts(const md_dev_facts *f)
+{
+    const struct {
+        const char *what;
+        double value, least, most;
+    } row[] = {
+        {"SMs", f->threads, 1, 1 << 16},
+        {"bytes of shared memory a block", (double)f->shared_per_block, 1, 1 << 30},
+        {"bytes of shared memory an SM", (double)f->shared_per_sm, (double)f->shared_per_block, 1 << 30},
+        {"registers an SM", f->registers_per_sm, 1 << 10, 1 << 30},
+        {"threads an SM", f->threads_per_sm, 32, 1 << 20},
+        {"blocks an SM", f->blocks_per_sm, 1, 1 << 20},
+        {"bytes of memory", (double)f->global_bytes, 1, 0x1p60},
+        {"GB/s", f->memory_gbps, 1e-3, 1e9},
+        {"GFLOP/s", f->gflops, 1e-3, 1e12},
+    };
+    for (int32_t i = 0; i < MD_COUNT(row); i++)
+        if (!(row[i].value >= row[i].least && row[i].value <= row[i].most))
+            return md_fail(MD_DEVICE, "cuda:%d says that it has %.17g %s, which is impossible", (int)f->index,
+                           row[i].value, row[i].what);
+    return MD_OK;
+}
+
 md_status md_dev_cuda_facts(md_dev_facts *out, int32_t index)
 {
     md_dev_facts f = {.kind = MD_DEV_CUDA, .index = index, .vector_bytes = 16};
@@ -68,6 +91,7 @@ md_status md_dev_cuda_facts(md_dev_facts *out, int32_t index)
     (void)cudaDriverGetVersion(&f.driver);
     (void)cudaRuntimeGetVersion(&f.runtime);
     fill_rates(&f, index);
+    MD_TRY(md_dev_cuda_check_facts(&f));
     *out = f;
     return MD_OK;
 }

@@ -76,8 +76,10 @@ md_status md_dev_cuda_enter(md_dev_cuda_scope *out, md_dev_cuda *dev);
 void md_dev_cuda_leave(const md_dev_cuda_scope *scope);
 
 /* facts.c */
-/** All facts except the compiler's. */
+/** All facts except the compiler's. DEVICE if they cannot be. */
 md_status md_dev_cuda_facts(md_dev_facts *out, int32_t index);
+/** DEVICE for facts that no GPU has: a driver that is broken or virtual. */
+md_status md_dev_cuda_check_facts(const md_dev_facts *facts);
 
 /* load.c */
 md_status md_dev_cuda_compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source);
