@@ -237,7 +237,7 @@ class Build:
             words = [word for part in pathlib.PurePath(path).with_suffix("").parts[2:] for word in (part, PYTHON_KIN.get(part))]
             return any(word and word in test.split(":")[1] for word in words)
         room = os.path.dirname(path).replace("src/", "tests/", 1)
-        files = [f for d in self.tests[test]["depends"] for part in self.targets[d]["target_sources"] for f in part["sources"]]
+        files = [f for d in self.tests[test]["depends"] for part in self.targets[d]["target_sources"] for f in part.get("sources", [])]
         return any(os.path.dirname(os.path.relpath(f, self.tree)) == room for f in files)
 
     def run(self, name, seconds):
