@@ -48,7 +48,7 @@ def table(eager_random: bool = False) -> dict[Any, Any]:
                                aten.batch_norm_backward, aten.native_batch_norm, aten.nll_loss2d_forward,
                                aten.nll_loss2d_backward, aten.tril_indices, aten.triu_indices, aten.addmv,
                                aten.ldexp, aten.dist, aten.view_copy, aten.permute_copy,
-                               aten.narrow_copy, aten.unbind_copy])
+                               aten.narrow_copy, aten.unbind_copy, aten.linalg_vector_norm])
     for op in list(out):
         if str(op).split(".")[1] in _KEPT:
             del out[op]
