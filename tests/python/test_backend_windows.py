@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Convolutions and pooling of PyTorch's graphs, by kernels, at sizes that change, in both layouts, beside eager PyTorch."""
 
+import copy
 import importlib.util
 import sys
 import unittest
@@ -14,8 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
 import multidispatch as md
 from multidispatch.compile.lowering import windows
+from multidispatch.compile.lowering.lower import Lowering
+from multidispatch.compile.sizes import Dims
 import strict  # noqa: F401 (faults are errors)
 
 OURS = {"eager_where_faster": False, "eager_while_building": False}
@@ -102,9 +108,54 @@ class Windows(unittest.TestCase):
                     self.assertEqual(got.stride(), want.stride())
                 text = str(md.explain_graph())
                 self.assertEqual(" 0 ops of PyTorch" in text.splitlines()[-1], i < len(taken), text)
-            planes = torch.compile(nn.Conv2d(8, 8, 3).bfloat16(), backend="multidispatch", dynamic=True, options=OURS)
-            planes(torch.randn(1, 8, 6, 6).bfloat16())
-            self.assertIn("not of 16 bits, channels last", str(md.explain_graph()))
+            grouped = torch.compile(nn.Conv2d(16, 16, 3, groups=2), backend="multidispatch", dynamic=True, options=OURS)
+            grouped(torch.randn(1, 16, 6, 6))
+            self.assertIn("not of 16 bits, channels last and one group", str(md.explain_graph()))
+
+    def test_small_windows_of_gpus(self):
+        """Written out, as on a CPU, where that was tried: else all are PyTorch's, as those that give places are."""
+        def f(x, w):
+            x = F.conv2d(x, w, padding=1, groups=8)  # of each channel alone: written out, too
+            return F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 1, 1), F.max_pool2d(x, 9, 4), F.max_pool2d(x, 2, return_indices=True)[1]
+
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            graph = make_fx(f)(torch.empty(8, 8, 60, 60, device="cuda"), torch.empty(8, 1, 3, 3, device="cuda"))
+        for tried, left in (((), [None, 3, 3, 9, 2]), (("cuda",), [9, 2])):
+            with mock.patch.object(windows, "_TRIED", tried), mock.patch.object(windows, "_is_guarded", lambda device: False):
+                lowered = Lowering(graph, Dims(), torch.device("cuda", 0), None, False, {}).run()
+            sizes = [e.node.args[1][0] if isinstance(e.node.args[1], list) else None for e in lowered.eager]
+            self.assertEqual(sizes, left)
+            self.assertEqual({e.reason for e in lowered.eager}, {"PyTorch's kernels for windows, on a GPU"})
+
+    def test_planes_under_guards(self):
+        """Channels that are apart in memory are put side by side once, and stay so: three products, and copies of the image
+        and of the filters of more than one point."""
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b, self.c = nn.Conv2d(16, 8, 1), nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 16, 1)
+
+            def forward(self, x):
+                return F.relu(self.c(F.relu(self.b(F.relu(self.a(x))))) + x)
+
+        class Waves(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Conv1d(8, 16, 3, stride=2), nn.Conv1d(16, 8, 2, padding=1)
+
+            def forward(self, x):
+                return self.b(F.gelu(self.a(x))).transpose(1, 2).softmax(-1)
+
+        with mock.patch.object(windows, "_GUARDED", ("cpu",)), torch.no_grad():
+            for module, shapes, n in ((Block(), ((2, 16, 7, 9), (3, 16, 5, 5)), 5), (Waves(), ((2, 8, 40), (3, 8, 21)), 6)):
+                module, exact = module.bfloat16(), copy.deepcopy(module).double()
+                graph = torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)
+                for shape in shapes:
+                    x = torch.randn(shape).bfloat16()
+                    torch.testing.assert_close(graph(x).double(), exact(x.double()), rtol=0.03, atol=0.03)
+                report = md.explain_graph()[-1]
+                self.assertEqual((report["eager"], report["fallbacks"]), ([], 0))
+                self.assertLessEqual(len(report["kernels"]), n, [k["formula"] for k in report["kernels"]])
 
     def test_where_guards_are(self):
         """On Hopper alone: other GPUs have no kernel for them that is as fast as PyTorch's."""

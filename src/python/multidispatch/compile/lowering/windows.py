@@ -22,6 +22,8 @@ from .tree import Apply, Const, Gather, Iota, Leaf, Value
 _MOST_POINTS = 25  # of a pooling, which is written out
 _GUARDED: tuple[str, ...] = ()  # types of devices whose convolutions read windows under guards, as on Hopper; for tests
 _MOST_GUARDED = 64  # points of a filter
+# Types of devices where small pools, filters of single channels, and guarded convolutions of planes were tried.
+_TRIED = ("cpu",)
 
 
 def _is_guarded(device: torch.device) -> bool:
@@ -38,6 +40,11 @@ def _is_guarded(device: torch.device) -> bool:
 def _only_on_cpu(g: Any) -> None:
     if g.device.type != "cpu":
         raise Unsupported("PyTorch's kernels for windows, on a GPU")
+
+
+def _only_where_tried(g: Any) -> None:
+    if g.device.type not in _TRIED:
+        _only_on_cpu(g)
 
 
 def _each(sizes: Sequence[Any], rank: int, default: Any = None) -> list[Any]:
@@ -65,22 +72,24 @@ def _window(leaf: Leaf, steps: Sequence[Any], dilation: Sequence[Any]) -> tuple[
 @entry("convolution")
 def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
                  output_padding: Any, groups: int) -> Value:
-    is_guarded = _is_guarded(g.device)
-    if not is_guarded:
-        _only_on_cpu(g)
     v, weight = g.value(x), operand_memory(g, w)
+    is_depthwise = groups > 1 and not transposed and same(weight.shape[1], 1)
+    is_apart = is_depthwise and g.device.type in _TRIED
+    is_guarded = not is_apart and _is_guarded(g.device)
+    if not is_guarded and not is_apart:
+        _only_on_cpu(g)
     rank = len(weight.shape) - 2
     if len(v.shape) != rank + 2 or kind(v.dtype) != "real" or weight.dtype != v.dtype:
         raise Unsupported(f"a convolution of {v.dtype}")
     if transposed:  # windows that do not overlap, as a product and a copy: 0.57 to 0.94 of eager's speed
         raise Unsupported("a transposed convolution, for which PyTorch's kernel is faster")
-    is_depthwise = groups > 1 and same(weight.shape[1], 1)
     if is_depthwise:
         _check_depthwise(g, weight)
     pads, steps, apart = _each(padding, rank), _each(stride, rank), _each(dilation, rank)
-    leaf = g.leaf(v if is_guarded else _padded(g, v, pads, 0.0))
     if is_guarded:
-        _check_guarded(v, leaf, weight, groups)
+        _check_guarded(g, v, weight, groups)
+        v, weight = _channels_last(g, v), _channels_last(g, weight)
+    leaf = g.leaf(v if is_guarded else _padded(g, v, pads, 0.0))
     step, points = _window(leaf, steps, apart)
     if is_depthwise:
         return _biased(g, _depthwise(g, leaf, weight, step, points, groups), bias)
@@ -129,7 +138,7 @@ def _biased(g: Any, v: Value, bias: Any) -> Value:
 
 
 # At the sizes of the first call. With activations around it, one thread: 8,192 results of 3 x 3 filters took 48 us, eager
-# 68; 51,200 took 148, eager 106. Filters of more points have too many tensors for a kernel: each point is a view.
+# 68; 51,200 took 148, eager 106. On a GPU, where tried, any are. Filters of more points have too many tensors for a kernel: each point is a view.
 _MOST_DEPTHWISE, _MOST_OF_FILTER = 16384, 9
 
 
@@ -137,7 +146,8 @@ def _check_depthwise(g: Any, weight: Value) -> None:
     """Refuses a convolution of each channel alone for which PyTorch's kernels are faster: each filter is read for few
     results, and a product has nothing to share."""
     size, points = first_size(g.node.meta["val"].numel()), product(weight.shape[2:])
-    if not isinstance(points, int) or points > _MOST_OF_FILTER or size is None or size > _MOST_DEPTHWISE:
+    is_large = size is None or size > _MOST_DEPTHWISE and g.device.type == "cpu"
+    if not isinstance(points, int) or points > _MOST_OF_FILTER or is_large:
         raise Unsupported("a depthwise convolution of many elements, for which PyTorch's kernel is faster")
 
 
@@ -172,10 +182,22 @@ def _moving(leaf: Leaf, sizes: Sequence[Any], stride: Sequence[Any],
     return Gather(leaf.buf, tuple(stride), leaf.offset, tuple(axes), True)
 
 
-def _check_guarded(v: Value, leaf: Leaf, weight: Value, groups: int) -> None:
+def _is_last(v: Value) -> bool:
+    """True if channels lie side by side in memory."""
+    is_point = all(same(n, 1) for n in v.shape[2:])
+    return is_point or (same(v.tree.stride[1], 1) if isinstance(v.tree, Leaf) else T.memory_order(v)[-1] == 1)
+
+
+def _channels_last(g: Any, v: Value) -> Value:
+    """The value with its channels side by side in memory: itself, or a copy. What follows has its order, so that a network
+    copies at its begin, and filters."""
+    return v if _is_last(v) else g.point(v, [0, *range(2, len(v.shape)), 1])
+
+
+def _check_guarded(g: Any, v: Value, weight: Value, groups: int) -> None:
     """Refuses what gemm_rows does not take: PyTorch's kernels are faster than others of ours."""
     points = product(weight.shape[2:])
-    is_last = same(leaf.stride[1], 1) and (same(points, 1) or same(weight.tree.stride[1], 1))
+    is_last = g.device.type in _TRIED or _is_last(v) and _is_last(weight)
     if v.dtype not in ("bf16", "f16") or not is_last or groups > 1:
         raise Unsupported("a convolution on a GPU that is not of 16 bits, channels last and one group")
     if any(not isinstance(n, int) or n % 8 for n in weight.shape[:2]) or points > _MOST_GUARDED:
@@ -209,18 +231,20 @@ def _pooled(g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: An
 @entry("max_pool2d_with_indices")
 def _max_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
               ceil_mode: bool = False) -> list[Value | None]:
-    _only_on_cpu(g)
     if g.is_used(1) or not _is_written_out(g.value(x), kernel):
+        _only_on_cpu(g)
         return max_pool(g, x, kernel, stride, padding, dilation, ceil_mode)
+    _only_where_tried(g)
     return [_pooled(g, x, kernel, stride, padding, dilation, ceil_mode, float("-inf"), "max({0}, {1})"), None]
 
 
 @entry("avg_pool2d")
 def _avg_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
               counts_padding: bool = True, divisor: Any = None) -> Value:
-    _only_on_cpu(g)
     if not _is_written_out(g.value(x), kernel):
+        _only_on_cpu(g)
         return avg_pool(g, x, kernel, stride, padding, ceil_mode, counts_padding, divisor)
+    _only_where_tried(g)
     total = _pooled(g, x, kernel, stride, padding, (1,), ceil_mode, 0.0, "({0} + {1})")
     return mean_of(g, total, kernel, stride, padding, ceil_mode, counts_padding, divisor)
 
