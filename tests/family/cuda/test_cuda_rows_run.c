@@ -34,9 +34,6 @@ static const cuda_run list[] = {
     {"Y[b,i,o] = sum[r,c](where(i+r-1 >= 0 and i+r-1 < size(X.1), X[b,i+r-1,c], 0) * W[o,r,c])",
      MD_BF16,
      {{2, 50, 72, 3, 64, 50}, {1, 301, 40, 3, 24, 301}, {3, 20, 8, 3, 8, 20}}},
-    {"Y[b,o,i] = sum[c,r](where(2*i+2*r-2 >= 0 and 2*i+2*r-2 < size(X.2), X[b,c,2*i+2*r-2], 0) * W[o,c,r])",
-     MD_F16,
-     {{2, 72, 24, 64, 3, 48}, {1, 40, 64, 24, 3, 128}, {3, 8, 12, 8, 3, 24}}},
     /* groups: the last size is how many there are */
     {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])",
      MD_BF16,
