@@ -72,7 +72,7 @@ static void expect_after(int n_steps, const float *p, int64_t n, int seed)
 {
     float value[MOST];
     const float scale = (float)(1 << n_steps);
-    assert_ok(device.base.ops->copy(&device.base, value, p, sizeof value));
+    assert_ok(device.base.ops->copy(&device.base, value, p, (size_t)n * sizeof *value));
     for (int i = 0; i < n; i++)
         assert_true(value[i] == scale * (float)(i + seed) + scale - 1);
 }

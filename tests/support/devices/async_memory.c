@@ -6,6 +6,7 @@
 #include "device/temporary.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 enum { PAGE = 4096 };
 
@@ -16,6 +17,7 @@ md_status async_take(void **out, async_device *dev, size_t n_bytes)
         return md_fail(MD_OUT_OF_MEMORY, "the device's memory is used up");
     *out = dev->there + dev->used;
     dev->used += n + PAGE;
+    (void)mprotect(dev->here + dev->used - PAGE, PAGE, PROT_NONE); /* fails where a process has too many of these */
     return MD_OK;
 }
 
