@@ -161,8 +161,34 @@ static void test_answers(void **state)
     pthread_mutex_destroy(&dev.blas_lock);
 }
 
+/* Plans are kept for so many convolutions; a further one is refused, and the others still run. */
+static void test_many(void **state)
+{
+    md_dev_cuda dev;
+    md_dev_cuda_conv conv = {.n_axes = 4, .dtype = MD_BF16};
+    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
+    (void)state;
+    library = "";
+    version = 92600;
+    open_device(&dev);
+    for (int i = 0; i < MD_DEV_CUDA_CONV_MOST; i++) {
+        conv.size[0][0] = i + 1;
+        assert_ok(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096));
+    }
+    const int asked = n_plans;
+    conv.size[0][0] = MD_DEV_CUDA_CONV_MOST + 1;
+    assert_int_equal(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096), MD_UNSUPPORTED);
+    assert_int_equal(n_plans, asked);
+    conv.size[0][0] = 1;
+    assert_ok(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096));
+    dev.stop_dnn(dev.dnn);
+    assert_int_equal(n_open, 0);
+    pthread_mutex_destroy(&dev.blas_lock);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_libraries), cmocka_unit_test(test_answers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_libraries), cmocka_unit_test(test_answers),
+                                       cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

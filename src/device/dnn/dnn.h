@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 enum { MD_DEV_CUDA_CONV_RANKS = 4, MD_DEV_CUDA_CONV_AXES = 5 };
+/* Convolutions, with all sizes, whose plans are kept. */
+enum { MD_DEV_CUDA_CONV_MOST = 4096 };
 enum { MD_DEV_CUDA_CONV_IMAGE, MD_DEV_CUDA_CONV_FILTER, MD_DEV_CUDA_CONV_RESULT, MD_DEV_CUDA_CONV_TENSORS };
 
 /* Y[n,o,y..] = sum[c,r..](X[n,c,y*step+r*apart-border..] * W[o,c,r..]), where places outside of X give zeros. The first
@@ -29,7 +31,8 @@ typedef struct md_dev_cuda_conv {
 bool md_dev_cuda_has_conv(void);
 
 /** Runs a convolution on the stream; `data`: addresses at multiples of 16 bytes. UNSUPPORTED if the library is missing,
- * of another version or has no kernel that is content with so much workspace. Thread-safe. */
+ * of another version or has no kernel that is content with so much workspace, and for convolutions beyond CONV_MOST.
+ * Thread-safe. */
 md_status md_dev_cuda_conv_run(md_dev *dev, md_stream stream, const md_dev_cuda_conv *what,
                                void *const data[MD_DEV_CUDA_CONV_TENSORS], void *workspace, int64_t workspace_bytes);
 

@@ -41,6 +41,7 @@ struct md_dev_cuda_dnn {
     pthread_mutex_t lock; /* of the table, and of runs */
     pthread_mutex_t lock_of_making; /* taken before the other one */
     md_dnn_answers *plans[MD_DNN_BUCKETS]; /* by digest of the convolution */
+    int32_t n_plans;
 };
 
 /** The library of a device; starts it at the first call. NULL if it is missing, or of another version. Thread-safe. */

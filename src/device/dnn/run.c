@@ -22,14 +22,15 @@ static md_dnn_answers *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv 
     return plans;
 }
 
-/* The same, made if need be; NULL if memory is short. The lock of making is held. */
+/* The same, made if need be; NULL if memory is short or there are too many. The lock of making is held. */
 static md_dnn_answers *find_or_make(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
     md_dev_cuda_conv key = *what;
     key.rank = 0;
     md_dnn_answers *plans = find(dnn, &key);
-    if (plans || !(plans = md_dnn_ask(dnn, &key, workspace_bytes)))
+    if (plans || dnn->n_plans == MD_DEV_CUDA_CONV_MOST || !(plans = md_dnn_ask(dnn, &key, workspace_bytes)))
         return plans;
+    dnn->n_plans++;
     pthread_mutex_lock(&dnn->lock);
     md_dnn_answers **bucket = &dnn->plans[md_hash64(&key, sizeof key) % MD_DNN_BUCKETS];
     plans->next = *bucket;
@@ -131,8 +132,10 @@ static md_status load(md_dev_cuda *dev, struct md_dev_cuda_dnn *dnn, const md_de
     md_dev_cuda_conv key = *what;
     key.rank = 0;
     md_dnn_answers *plans = may_load ? find_or_make(dnn, what, workspace_bytes) : find(dnn, &key);
+    if (!plans && may_load)
+        return dnn->n_plans == MD_DEV_CUDA_CONV_MOST ? refuse(what) : md_fail_memory();
     if (!plans)
-        return may_load ? md_fail_memory() : MD_NOT_FOUND;
+        return MD_NOT_FOUND;
     if (plans->n == 0)
         return refuse(what);
     const int32_t number = number_of(plans, what->rank);
