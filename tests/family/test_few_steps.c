@@ -154,7 +154,7 @@ static void many_turns_take_their_time(void **state)
         const double us = predicted(&f, list[i].variant, size);
         printf("[%lld,%lld] %s: %.2f us, measured %.2f\n", (long long)list[i].rows, (long long)list[i].columns,
                list[i].variant, us, list[i].us);
-        assert_true(fabs(log(us / list[i].us)) < log(1.3));
+        assert_true(fabs(log(us / list[i].us)) < log(1.25));
     }
     close_fixture(&f);
 }
