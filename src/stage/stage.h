@@ -121,6 +121,7 @@ enum {
     MD_ST_KNOWN_TRANSPOSE, /* loads along another index than the lanes */
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */
+    MD_ST_KNOWN_CONVOLUTION, /* the same of convolutions */
     MD_ST_KNOWN_RANGES, /* of rows, then of columns: elements that a condition leaves */
     MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* as a product, by which indices are the columns */
     MD_ST_KNOWN_CHAINS = MD_ST_KNOWN_PRODUCTS, /* by kind of device; no stage is a product and a chain */

@@ -113,6 +113,31 @@ static void open_device(md_dev_cuda *dev)
     assert_int_equal(pthread_mutex_init(&dev->blas_lock, NULL), 0);
 }
 
+static void close_device(md_dev_cuda *dev)
+{
+    if (dev->stop_dnn)
+        dev->stop_dnn(dev->dnn);
+    assert_int_equal(n_open, 0);
+    assert_int_equal(n_handles, 0);
+    pthread_mutex_destroy(&dev->blas_lock);
+}
+
+/* A library that answers, and a convolution for it. */
+static void open_answering(md_dev_cuda *dev, md_dev_cuda_conv *conv)
+{
+    library = "";
+    version = 92600;
+    n_runs = n_plans = 0;
+    *conv = (md_dev_cuda_conv){.n_axes = 4, .dtype = MD_BF16};
+    open_device(dev);
+}
+
+static md_status run(md_dev_cuda *dev, const md_dev_cuda_conv *conv)
+{
+    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
+    return md_dev_cuda_conv_run(&dev->base, NULL, conv, data, NULL, 4096);
+}
+
 /* Own kernels serve then; a pinned run says why it does not. */
 static void test_other_libraries(void **state)
 {
@@ -121,7 +146,6 @@ static void test_other_libraries(void **state)
         size_t version;
     } cases[] = {{NULL, 0}, {"libm.so.6", 0}, {"", 8907}, {"", 100100}};
     const md_dev_cuda_conv conv = {.n_axes = 4};
-    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
     (void)state;
     for (size_t i = 0; i < MD_COUNT(cases); i++) {
         md_dev_cuda dev;
@@ -129,10 +153,10 @@ static void test_other_libraries(void **state)
         version = cases[i].version;
         open_device(&dev);
         assert_false(md_dev_cuda_has_conv());
-        assert_int_equal(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 0), MD_UNSUPPORTED);
+        assert_int_equal(run(&dev, &conv), MD_UNSUPPORTED);
         assert_non_null(strstr(md_last_error(), "is not version 9"));
         assert_null(dev.stop_dnn);
-        pthread_mutex_destroy(&dev.blas_lock);
+        close_device(&dev);
     }
 }
 
@@ -140,50 +164,39 @@ static void test_other_libraries(void **state)
 static void test_answers(void **state)
 {
     md_dev_cuda dev;
-    md_dev_cuda_conv conv = {.n_axes = 4, .dtype = MD_BF16};
-    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
+    md_dev_cuda_conv conv;
     (void)state;
-    library = "";
-    version = 92600;
-    open_device(&dev);
+    open_answering(&dev, &conv);
     assert_true(md_dev_cuda_has_conv());
-    assert_ok(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096));
+    assert_ok(run(&dev, &conv));
     assert_int_equal(n_runs, 1);
     assert_int_equal(n_plans, CUDNN_ANSWERS);
     conv.rank = 3;
-    assert_int_equal(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096), MD_DEVICE);
+    assert_int_equal(run(&dev, &conv), MD_DEVICE);
     assert_non_null(strstr(md_last_error(), "status 7"));
     assert_int_equal(n_runs, 2);
     assert_int_equal(n_plans, CUDNN_ANSWERS); /* it is asked once */
-    dev.stop_dnn(dev.dnn);
-    assert_int_equal(n_open, 0);
-    assert_int_equal(n_handles, 0);
-    pthread_mutex_destroy(&dev.blas_lock);
+    close_device(&dev);
 }
 
 /* Plans are kept for so many convolutions; a further one is refused, and the others still run. */
 static void test_many(void **state)
 {
     md_dev_cuda dev;
-    md_dev_cuda_conv conv = {.n_axes = 4, .dtype = MD_BF16};
-    void *const data[MD_DEV_CUDA_CONV_TENSORS] = {NULL};
+    md_dev_cuda_conv conv;
     (void)state;
-    library = "";
-    version = 92600;
-    open_device(&dev);
+    open_answering(&dev, &conv);
     for (int i = 0; i < MD_DEV_CUDA_CONV_MOST; i++) {
         conv.size[0][0] = i + 1;
-        assert_ok(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096));
+        assert_ok(run(&dev, &conv));
     }
     const int asked = n_plans;
     conv.size[0][0] = MD_DEV_CUDA_CONV_MOST + 1;
-    assert_int_equal(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096), MD_UNSUPPORTED);
+    assert_int_equal(run(&dev, &conv), MD_UNSUPPORTED);
     assert_int_equal(n_plans, asked);
     conv.size[0][0] = 1;
-    assert_ok(md_dev_cuda_conv_run(&dev.base, NULL, &conv, data, NULL, 4096));
-    dev.stop_dnn(dev.dnn);
-    assert_int_equal(n_open, 0);
-    pthread_mutex_destroy(&dev.blas_lock);
+    assert_ok(run(&dev, &conv));
+    close_device(&dev);
 }
 
 int main(void)

@@ -2,7 +2,6 @@
 #include "device/blas/internal.h"
 
 #include "base/status.h"
-#include "device/cuda/library.h"
 
 #if MD_HAVE_CUDA
 
@@ -16,10 +15,7 @@ md_status md_dev_cuda_gemm_run(md_dev *base, md_stream stream, const md_dev_cuda
                        (long long)what->columns, (long long)what->depth);
     if (data->bias)
         pthread_mutex_lock(&answers->lock);
-    /* It may load a kernel. */
-    const enum cudaStreamCaptureMode before = md_dev_library_set_mode(cudaStreamCaptureModeRelaxed);
     const int error = md_blas_multiply(blas, &answers->problem, md_blas_result_of(answers, what->rank), data, stream);
-    (void)md_dev_library_set_mode(before);
     if (data->bias)
         pthread_mutex_unlock(&answers->lock);
     return error ? md_fail(MD_DEVICE, "cuBLASLt fails with status %d", error) : MD_OK;

@@ -11,12 +11,26 @@
 
 enum { MEMORY_ALIGNMENT = 256, MOST_MEMORY = 512 << 20 };
 
-/* The plans of a convolution; NULL if they were not made yet. */
-static md_dnn_answers *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *key)
+/* All ranks share their plans. */
+static md_dev_cuda_conv key_of(const md_dev_cuda_conv *what)
 {
+    md_dev_cuda_conv key = *what;
+    key.rank = 0;
+    return key;
+}
+
+static md_dnn_answers **bucket_of(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *key)
+{
+    return &dnn->plans[md_hash64(key, sizeof *key) % MD_DNN_BUCKETS];
+}
+
+/* The plans of a convolution; NULL if they were not made yet. */
+static md_dnn_answers *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what)
+{
+    const md_dev_cuda_conv key = key_of(what);
     pthread_mutex_lock(&dnn->lock);
-    md_dnn_answers *plans = dnn->plans[md_hash64(key, sizeof *key) % MD_DNN_BUCKETS];
-    while (plans && memcmp(&plans->what, key, sizeof *key) != 0)
+    md_dnn_answers *plans = *bucket_of(dnn, &key);
+    while (plans && memcmp(&plans->what, &key, sizeof key) != 0)
         plans = plans->next;
     pthread_mutex_unlock(&dnn->lock);
     return plans;
@@ -25,14 +39,13 @@ static md_dnn_answers *find(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv 
 /* The same, made if need be; NULL if memory is short or there are too many. The lock of making is held. */
 static md_dnn_answers *find_or_make(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
-    md_dev_cuda_conv key = *what;
-    key.rank = 0;
-    md_dnn_answers *plans = find(dnn, &key);
+    const md_dev_cuda_conv key = key_of(what);
+    md_dnn_answers *plans = find(dnn, what);
     if (plans || dnn->n_plans == MD_DEV_CUDA_CONV_MOST || !(plans = md_dnn_ask(dnn, &key, workspace_bytes)))
         return plans;
     dnn->n_plans++;
     pthread_mutex_lock(&dnn->lock);
-    md_dnn_answers **bucket = &dnn->plans[md_hash64(&key, sizeof key) % MD_DNN_BUCKETS];
+    md_dnn_answers **bucket = bucket_of(dnn, &key);
     plans->next = *bucket;
     *bucket = plans;
     pthread_mutex_unlock(&dnn->lock);
@@ -42,9 +55,7 @@ static md_dnn_answers *find_or_make(struct md_dev_cuda_dnn *dnn, const md_dev_cu
 /* The plans for a run, which waits for others that are being made only if it has none itself. */
 static md_dnn_answers *plans_for_run(struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
-    md_dev_cuda_conv key = *what;
-    key.rank = 0;
-    md_dnn_answers *plans = find(dnn, &key);
+    md_dnn_answers *plans = find(dnn, what);
     if (plans)
         return plans;
     const enum cudaStreamCaptureMode before = md_dev_library_set_mode(cudaStreamCaptureModeRelaxed);
@@ -129,9 +140,7 @@ static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_dnn *dnn, c
 static md_status load(md_dev_cuda *dev, struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what,
                       int64_t workspace_bytes, bool may_load)
 {
-    md_dev_cuda_conv key = *what;
-    key.rank = 0;
-    md_dnn_answers *plans = may_load ? find_or_make(dnn, what, workspace_bytes) : find(dnn, &key);
+    md_dnn_answers *plans = may_load ? find_or_make(dnn, what, workspace_bytes) : find(dnn, what);
     if (!plans && may_load)
         return dnn->n_plans == MD_DEV_CUDA_CONV_MOST ? refuse(what) : md_fail_memory();
     if (!plans)

@@ -34,7 +34,7 @@ static bool is_tried(const md_fa_conv_layout *layout, const md_fx_formula *formu
     return is;
 }
 
-static bool layout_of(md_fa_conv_layout *out, const md_st_program *program, int32_t stage)
+static bool find_layout(md_fa_conv_layout *out, const md_st_program *program, int32_t stage)
 {
     md_cg_product p;
     if (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_STORED))
@@ -53,16 +53,40 @@ static bool layout_of(md_fa_conv_layout *out, const md_st_program *program, int3
     return is_same;
 }
 
+/* What the program keeps of a stage. */
+typedef struct known {
+    bool takes; /* the library takes the stage */
+    md_fa_conv_layout layout;
+} known;
+
+static void make_known(void *out, const md_st_program *program, int32_t stage, const void *user)
+{
+    known *k = out;
+    (void)user;
+    memset(k, 0, sizeof *k);
+    k->takes = find_layout(&k->layout, program, stage);
+}
+
+/* NULL if the library does not take the stage. */
+static const md_fa_conv_layout *layout_of(known *room, const md_st_program *program, int32_t stage)
+{
+    const known *k =
+        md_st_look(room, program, stage,
+                   &(md_st_fact){.which = MD_ST_KNOWN_CONVOLUTION, .n_bytes = sizeof *room, .make = make_known});
+    return k->takes ? &k->layout : NULL;
+}
+
 static bool applies(const md_fa_target *target)
 {
-    md_fa_conv_layout layout;
-    return layout_of(&layout, target->program, target->stage) && md_dev_cuda_has_conv();
+    known room;
+    return layout_of(&room, target->program, target->stage) && md_dev_cuda_has_conv();
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
+    known room;
     (void)config, (void)size;
-    return applies(target);
+    return layout_of(&room, target->program, target->stage) != NULL;
 }
 
 static int32_t packed(int64_t first, int64_t second, int64_t third)
@@ -87,21 +111,22 @@ static const char *border_miss(const md_kn_envelope *envelope, const md_kn_shape
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
-    md_fa_conv_layout layout;
+    known room;
+    const md_fa_conv_layout *layout = layout_of(&room, target->program, target->stage);
     (void)config;
     *out = (md_kn_envelope){0};
-    if (!layout_of(&layout, target->program, target->stage))
+    if (!layout)
         return;
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
-        out->aligned16 |= UINT32_C(1) << layout.tensor[t];
+        out->aligned16 |= UINT32_C(1) << layout->tensor[t];
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
     }
-    for (int32_t i = 0; i < layout.n_axes - 2 && layout.dim[0][i + 2] >= 0; i++) {
+    for (int32_t i = 0; i < layout->n_axes - 2 && layout->dim[0][i + 2] >= 0; i++) {
         int32_t *rule = out->rule_value + RULE_AXIS + RULES_OF_AXIS * i;
-        rule[0] = packed(layout.dim[0][i + 2], layout.dim[2][i + 2], layout.dim[1][i + 2] + 1);
-        rule[1] = packed(layout.step[i], layout.apart[i], layout.before[i]);
+        rule[0] = packed(layout->dim[0][i + 2], layout->dim[2][i + 2], layout->dim[1][i + 2] + 1);
+        rule[1] = packed(layout->step[i], layout->apart[i], layout->before[i]);
         out->rule_value[N_RULE_AXES] = i + 1;
     }
     out->rule_miss = border_miss;
@@ -135,10 +160,10 @@ static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, con
 static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
                              const md_fa_config *config, const md_kn_shape *shape)
 {
-    md_fa_conv_layout layout;
+    known room;
+    const md_fa_conv_layout *layout = layout_of(&room, target->program, target->stage);
     md_dev_cuda_conv conv;
-    if (!layout_of(&layout, target->program, target->stage) ||
-        !describe(&conv, &layout, target->program, shape, config->value[RANK]))
+    if (!layout || !describe(&conv, layout, target->program, shape, config->value[RANK]))
         return 0;
     memcpy(&out[0], &conv, sizeof conv);
     return 1;
@@ -153,17 +178,18 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
 
 static md_status run(const md_kn_call *call, int32_t rank)
 {
-    md_fa_conv_layout layout;
-    md_dev_cuda_conv conv;
-    void *data[MD_FA_CONV_TENSORS];
     const md_st_program *program = call->program;
     const md_st_stage *stage = call->stage;
-    if (!layout_of(&layout, program, (int32_t)(stage - program->stage)))
+    known room;
+    const md_fa_conv_layout *layout = layout_of(&room, program, (int32_t)(stage - program->stage));
+    md_dev_cuda_conv conv;
+    void *data[MD_FA_CONV_TENSORS];
+    if (!layout)
         return md_fail(MD_INTERNAL, "family conv_lib does not take this stage");
-    if (!describe(&conv, &layout, program, call->shape, rank))
+    if (!describe(&conv, layout, program, call->shape, rank))
         return md_fail(MD_UNSUPPORTED, "cuDNN has no convolution of such strides");
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
-        data[t] = call->data[layout.tensor[t]];
+        data[t] = call->data[layout->tensor[t]];
     return md_dev_cuda_conv_run(call->device, call->stream, &conv, data, call->workspace, LIBRARY_BYTES);
 }
 
@@ -190,6 +216,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
 }
 
 /* ---- Geometry and cost */
+
 static bool work_of(md_fa_product *out, const md_fa_target *target, const int64_t *size)
 {
     md_cg_product p;
@@ -215,15 +242,16 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_product sized;
-    md_fa_conv_layout layout;
+    known room;
+    const md_fa_conv_layout *layout = layout_of(&room, target->program, target->stage);
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
-    if (!work_of(&sized, target, size) || !layout_of(&layout, target->program, target->stage))
+    if (!layout || !work_of(&sized, target, size))
         return;
-    const double channels = (double)size[layout.dim[1][0]],
+    const double channels = (double)size[layout->dim[1][0]],
                  flops = 2.0 * (double)sized.rows * (double)sized.columns * (double)sized.depth,
                  rate = TENSOR_CORES * target->facts->gflops * 1e3 * RATE * fmin(channels / FULL_COLUMNS, 1),
                  memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
-                 aligned = size[layout.dim[1][0]] % 8 || size[layout.dim[1][1]] % 8 ? UNALIGNED : 1;
+                 aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
     const double us = START + STEP * (double)sized.depth / 64 + fmax(aligned * flops / rate, memory);
     md_fa_cuda_product_time_features(out, us, 1);
     out->serial_us += 0.02 * config->value[RANK];
