@@ -296,20 +296,16 @@ static void add_formula(texts *t, const char *formula, bool is_split)
     md_fx_formula_destroy(&f);
 }
 
+static void add_random(void *user, const char *formula, bool is_split)
+{
+    add_formula(user, formula, is_split);
+}
+
 static texts texts_of(const char *formula)
 {
     texts t = {0};
-    char kind[32];
-    unsigned long long seed;
-    if (sscanf(formula, "random %31s %llu", kind, &seed) == 2) {
-        for (int i = 0; i < RANDOM; i++) {
-            md_strbuf text = {0};
-            assert_true(random_text(&text, kind, seed + (uint64_t)i));
-            add_formula(&t, md_strbuf_text(&text), i % 2);
-            md_strbuf_finish(&text);
-        }
+    if (random_texts(formula, RANDOM, add_random, &t))
         return t;
-    }
     if (!strcmp(formula, "catalogue")) {
         for (int32_t i = 0; md_catalogue_at(i); i++) {
             add_formula(&t, md_catalogue_at(i)->formula, false);

@@ -209,20 +209,16 @@ static void add_formula(numbers *n, const char *formula, bool is_split, bool is_
     md_fx_formula_destroy(&f);
 }
 
+static void add_random(void *user, const char *formula, bool is_split)
+{
+    add_formula(user, formula, is_split, true);
+}
+
 static numbers numbers_of(const char *formula)
 {
     numbers n = {0};
-    char kind[32];
-    unsigned long long seed;
-    if (sscanf(formula, "random %31s %llu", kind, &seed) == 2) {
-        for (int i = 0; i < RANDOM; i++) {
-            md_strbuf text = {0};
-            assert_true(random_text(&text, kind, seed + (uint64_t)i));
-            add_formula(&n, md_strbuf_text(&text), i % 2, true);
-            md_strbuf_finish(&text);
-        }
+    if (random_texts(formula, RANDOM, add_random, &n))
         return n;
-    }
     const bool is_split = !strncmp(formula, "! ", 2);
     add_formula(&n, formula + (is_split ? 2 : 0), is_split, false);
     return n;
