@@ -138,7 +138,8 @@ def _biased(g: Any, v: Value, bias: Any) -> Value:
 
 
 # At the sizes of the first call. With activations around it, one thread: 8,192 results of 3 x 3 filters took 48 us, eager
-# 68; 51,200 took 148, eager 106. On a GPU, where tried, any are. Filters of more points have too many tensors for a kernel: each point is a view.
+# 68; 51,200 took 148, eager 106. On GPUs (_TRIED) there is no limit. Filters of more points have too many tensors for a
+# kernel: each point is a view.
 _MOST_DEPTHWISE, _MOST_OF_FILTER = 16384, 9
 
 

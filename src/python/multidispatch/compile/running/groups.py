@@ -35,7 +35,7 @@ def _tree_axes(buf: Buf, result: list[Index | None], group: Group) -> list[Index
 
 class Grouping:
     """`by_pytorch`: the bufs that operations of PyTorch read, each with the place in the graph of its first such reader.
-    `paired`: the types of operands of which the device has kernels for pairs."""
+    `paired`: the types of operands that the device's kernels for pairs take."""
 
     def __init__(self, bufs: list[Buf], by_pytorch: Sequence[tuple[Buf, float]] = (), paired: Sequence[str] = ()) -> None:
         self.by_pytorch: dict[Buf, float] = {}

@@ -26,7 +26,7 @@ def _add(n_built: int, n_all: int) -> None:
 
 @contextlib.contextmanager
 def of(n: int) -> Iterator[Callable[[], None]]:
-    """So many kernels, of each of which what it gives is told. In the end the others are not built."""
+    """Announces n kernels. What it gives is to be called for each that is built; at the end the others count no more."""
     told: list[None] = []
 
     def built() -> None:
