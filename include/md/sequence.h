@@ -100,8 +100,8 @@ MD_API md_status md_sequence_finish(md_sequence *sequence);
 
 /** Runs the sequence: `size[i]` of dim i, `data[k]` of input, output or scalar k. On the host device the work is done
  * when it returns; on a GPU it is enqueued. If it fails half-way, outputs are undefined and the sequence is as before.
- * Inputs and outputs may overlap as those of the calls may. While the stream is captured it only launches: sizes must
- * have been prepared, and the graph is valid as long as the sequence.
+ * Inputs and outputs may overlap as those of the calls may. While the stream is captured it only launches, once it has
+ * prepared sizes that are new; the graph is valid as long as the sequence.
  * @return MD_INVALID_ARGUMENT for a size beyond its bounds, a NULL or misaligned pointer, a view that leaves its base,
  * or what a call refuses (the message has the call's number and op); MD_OUT_OF_MEMORY beyond max_arena_bytes. */
 MD_API md_status md_sequence_run(md_sequence *sequence, md_stream stream, const int64_t *size, int32_t n_sizes,

@@ -70,11 +70,10 @@ static void make_key(unsigned char *key, const md_sq *sq, const int64_t *size)
 static md_status add(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_find_how *how)
 {
     const size_t n = key_bytes(sq);
-    if (md_ds_is_capturing(sq->runtime, how->stream))
-        return md_fail(MD_UNSUPPORTED,
-                       "sequence %s: these sizes are new, and nothing can be bound while a stream is captured: call "
-                       "md_sequence_prepare before",
-                       sq->name);
+    if (md_ds_is_capturing(sq->runtime, how->stream)) {
+        how->is_patient = true; /* the graph keeps the kernels */
+        sq->is_captured = true; /* so that the arena is not waited for, if it grows */
+    }
     MD_TRY(check_sizes(sq, size));
     unsigned char *key = malloc(n + 1);
     if (!key)
@@ -143,8 +142,7 @@ md_status md_sq_find(md_sq_shape **out, md_sq *sq, const int64_t *size, md_sq_fi
         same = s && is_same(sq, s, size);
     }
     if (s && !serves(sq, s, same)) {
-        if (!md_ds_is_capturing(sq->runtime, how->stream) || s->generation != sq->generation || s->is_overlapping)
-            evict(sq, s);
+        evict(sq, s);
         s = NULL;
     }
     if (!s) {

@@ -18,4 +18,4 @@ for module in (backend, lower, mending, rewrite):
     module.fault = stop
 # The first calls are the plan's, unless a test asks for eager's.
 is_wanted = building.is_wanted
-building.is_wanted = lambda options, serves_eager: is_wanted(options, False)
+building.is_wanted = lambda options: is_wanted(options) and options.eager_while_building is True

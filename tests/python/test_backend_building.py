@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 import unittest
 from unittest import mock
 
@@ -15,9 +16,12 @@ import torch
 
 import multidispatch as md
 from multidispatch.compile import backend
-from multidispatch.compile.running import progress
+from multidispatch.compile.options import Options
+from multidispatch.compile.running import building, progress
+from multidispatch.compile.report import Report
+from multidispatch.compile.running.mending import Mending
 from multidispatch.compile.running.plan import Builder
-import strict  # noqa: F401 (faults are errors)
+import strict  # (faults are errors)
 
 OPTIONS = {"eager_while_building": True, "eager_where_faster": False}
 
@@ -123,6 +127,45 @@ class Building(unittest.TestCase):
     def test_options(self):
         with self.assertRaisesRegex(Exception, "eager_while_building: 3: expected True, False or None"):
             compiled(f, eager_while_building=3)(torch.randn(3, 8), torch.randn(8, 5))
+
+
+class OnAGPU(unittest.TestCase):
+    """What concerns streams, without a device."""
+
+    def test_a_call_that_is_captured_waits_for_the_plan(self):
+        asked = threading.Event()
+
+        def is_capturing():
+            asked.set()
+            return True
+
+        def make(check):
+            asked.wait()
+            return lambda given: ("plan", *given)
+
+        b = building.Building(make, make, lambda given: ("eager", *given), lambda error: None, torch.device("cuda"))
+        with mock.patch("torch.cuda.is_current_stream_capturing", lambda: False):
+            self.assertEqual(b([3]), ("eager", 3))
+        with mock.patch("torch.cuda.is_current_stream_capturing", is_capturing):
+            self.assertEqual(b([4]), ("plan", 4))
+        self.assertEqual((b([5]), b.n_eager), (("plan", 5), 1))
+
+    def test_where_it_is_the_default(self):
+        wanted = [strict.is_wanted(Options(**given)) for given in (
+            {}, {"eager_where_faster": False}, {"eager_where_faster": False, "eager_while_building": True},
+            {"eager_while_building": False}, {"numeric": "deterministic", "eager_while_building": True})]
+        self.assertEqual(wanted, [True, False, True, False, False])
+
+    def test_memory_that_pytorch_holds_is_given_back(self):
+        """Where a plan has none; a few times, since it costs."""
+        builder = types.SimpleNamespace(nodes_of_steps=lambda: [], device=torch.device("cuda"))
+        mending = Mending(torch.fx.symbolic_trace(lambda x: x + 1), Report("short"), lambda: None, tuple, False)
+        run = mending._fallback(builder)
+        with mock.patch("torch.cuda.empty_cache") as given_back, mock.patch("torch.cuda.is_current_stream_capturing", lambda: False), \
+                self.assertLogs("multidispatch", logging.WARNING):
+            for status in (3, 2, 2, 2, 2, 2):
+                self.assertEqual(run([7], "no room", status, None), (7,))
+        self.assertEqual(given_back.call_count, 3)
 
 
 class Terminal(io.StringIO):

@@ -126,7 +126,7 @@ class Served(unittest.TestCase):
         """Eager never serves where it was asked for, in whatever way."""
         def is_any_wanted():
             options = Options(eager_where_faster=True, eager_while_building=True)
-            return faster.is_wanted(options, torch.device("cpu")) or building.is_wanted(options, True)
+            return faster.is_wanted(options, torch.device("cpu")) or building.is_wanted(options)
 
         self.assertTrue(is_any_wanted())
         for word in ("deterministic", "batch_invariant"):

@@ -99,7 +99,7 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
 
     first = mending(g.report)
     builder = first.begun()
-    if g.checks or not building.is_wanted(g.options, serves_eager):
+    if g.checks or not building.is_wanted(g.options):
         return finished(first, builder)
 
     def failed(error: Exception) -> None:
@@ -107,7 +107,7 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
         _log.warning("%s: PyTorch goes on: %s", g.report.name, why)
         g.report.fallbacks[why] += 1
 
-    return building.Building(lambda check: finished(first, builder, check), again, eager, failed)
+    return building.Building(lambda check: finished(first, builder, check), again, eager, failed, g.device)
 
 
 def _whole_or_pieces(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:

@@ -17,7 +17,7 @@ class Options:
     numeric: str | None = None
     eager_where_faster: bool | None = None  # None: on a CPU. Never where determinism was asked for
     eager_random: bool | None = None  # True: random numbers are PyTorch's, bit by bit, and no kernel holds them
-    eager_while_building: bool | None = None  # torch.compile's graphs only. None: where the above holds
+    eager_while_building: bool | None = None  # torch.compile's graphs only. None: unless the above is False
     pieces_by_inductor: bool = False  # what no plan holds is TorchInductor's, not eager PyTorch's
     # md.capture: products may read weights in a layout of their own, which is made once beside the weights
     packed_weights: bool = False

@@ -7,6 +7,8 @@ import os
 import threading
 from typing import Any, Callable
 
+import torch
+
 from ..options import Options
 
 _AT_EXIT_S = 60.0  # how long the end of the process waits for the kernels that are being compiled
@@ -21,13 +23,15 @@ class Stopped(Exception):
 class Building:
     """Called as a plan. `make(check)` makes that, and calls `check` now and then, which raises Stopped. A forked child, where
     no thread goes on, makes it by `again`, once a graph is called there: the workers of a DataLoader call none. `failed` is
-    told why there is no plan: PyTorch then goes on serving."""
+    told why there is no plan: PyTorch then goes on serving. A call that a stream captures waits for the plan, since the
+    CUDA graph keeps what it was captured with."""
 
     _boxed_call = True
 
     def __init__(self, make: Callable[..., Any], again: Callable[..., Any], eager: Callable[[list[Any]], Any],
-                 failed: Callable[[Exception], None]) -> None:
+                 failed: Callable[[Exception], None], device: torch.device) -> None:
         self._make, self._again, self._eager, self._failed = make, again, eager, failed
+        self._is_cuda = device.type == "cuda"
         self._plan: Any = None
         self._serve: Callable[[list[Any]], Any] = self._by_eager
         self._is_stopped = False
@@ -62,6 +66,10 @@ class Building:
 
     def _by_eager(self, given: list[Any]) -> Any:
         self._begin()
+        if self._is_cuda and torch.cuda.is_current_stream_capturing():
+            self.join()
+            if self._plan is not None:
+                return self._plan(given)
         self.n_eager += 1
         return self._eager(given)
 
@@ -117,8 +125,8 @@ threading._register_atexit(_at_exit)  # type: ignore[attr-defined] (atexit comes
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def is_wanted(options: Options, serves_eager: bool) -> bool:
-    """`serves_eager`: where eager is faster. The bits of two ways differ."""
+def is_wanted(options: Options) -> bool:
+    """The bits of two ways differ. Who wants no eager PyTorch where it is faster wants none here, unless told."""
     if options.is_deterministic():
         return False
-    return serves_eager if options.eager_while_building is None else options.eager_while_building
+    return options.eager_where_faster is not False if options.eager_while_building is None else options.eager_while_building

@@ -6,6 +6,7 @@ kernels can be built, and in a call that PyTorch can compute."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import operator
@@ -24,6 +25,8 @@ _log = logging.getLogger("multidispatch")
 _MOST = 16  # operations that are found by halving; then the whole graph is PyTorch's
 # Failures of a run for which a kernel is to blame, not the memory or the device: numbers of md_status.
 _OF_KERNELS = {1: "MD_INVALID_ARGUMENT", 3: "MD_UNSUPPORTED", 4: "MD_NOT_FOUND", 6: "MD_COMPILE", 10: "MD_INTERNAL"}
+_NO_MEMORY = 2  # MD_OUT_OF_MEMORY
+_MOST_EMPTIED = 3  # how often a graph makes PyTorch give back the memory that it keeps unused
 _NOT_TRIED = "not tried"
 _NO_KERNEL = "none of its kernels could be built"
 
@@ -107,13 +110,16 @@ class Mending:
     # ---- What shows in calls
 
     def _fallback(self, builder: Builder) -> Callable[..., Any]:
-        nodes = builder.nodes_of_steps()
+        nodes, is_cuda = builder.nodes_of_steps(), builder.device.type == "cuda"
+        emptied = itertools.count()
 
         def run(arguments: list[Any], why: str, status: int, plan: Any) -> Any:
             self._report.fallbacks[why] += 1
             if self._report.fallbacks[why] == 1:
                 _log.warning("%s: PyTorch computes the graph: %s", self._report.name, why)
             out = self._compute(arguments)  # raises where the call is wrong
+            if status == _NO_MEMORY and is_cuda and not torch.cuda.is_current_stream_capturing() and next(emptied) < _MOST_EMPTIED:
+                torch.cuda.empty_cache()  # what eager PyTorch left, such as while kernels were built
             step = re.search(r"\(call (\d+) of sequence ", why)
             if status in _OF_KERNELS and step:
                 self._mend(plan, [nodes[int(step[1])]], why)
