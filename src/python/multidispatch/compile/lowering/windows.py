@@ -22,8 +22,6 @@ from .tree import Apply, Const, Gather, Iota, Leaf, Value
 _MOST_POINTS = 25  # of a pooling, which is written out
 _GUARDED: tuple[str, ...] = ()  # types of devices whose convolutions read windows under guards, as on Hopper; for tests
 _MOST_GUARDED = 64  # points of a filter
-# Types of devices where small pools, filters of single channels, and guarded convolutions of planes were tried.
-_TRIED = ("cpu",)
 
 
 def _is_guarded(device: torch.device) -> bool:
@@ -40,11 +38,6 @@ def _is_guarded(device: torch.device) -> bool:
 def _only_on_cpu(g: Any) -> None:
     if g.device.type != "cpu":
         raise Unsupported("PyTorch's kernels for windows, on a GPU")
-
-
-def _only_where_tried(g: Any) -> None:
-    if g.device.type not in _TRIED:
-        _only_on_cpu(g)
 
 
 def _each(sizes: Sequence[Any], rank: int, default: Any = None) -> list[Any]:
@@ -74,9 +67,8 @@ def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, d
                  output_padding: Any, groups: int) -> Value:
     v, weight = g.value(x), operand_memory(g, w)
     is_depthwise = groups > 1 and not transposed and same(weight.shape[1], 1)
-    is_apart = is_depthwise and g.device.type in _TRIED
-    is_guarded = not is_apart and _is_guarded(g.device)
-    if not is_guarded and not is_apart:
+    is_guarded = not is_depthwise and _is_guarded(g.device)
+    if not is_guarded and not is_depthwise:
         _only_on_cpu(g)
     rank = len(weight.shape) - 2
     if len(v.shape) != rank + 2 or kind(v.dtype) != "real" or weight.dtype != v.dtype:
@@ -138,16 +130,17 @@ def _biased(g: Any, v: Value, bias: Any) -> Value:
 
 
 # At the sizes of the first call. With activations around it, one thread: 8,192 results of 3 x 3 filters took 48 us, eager
-# 68; 51,200 took 148, eager 106. On GPUs (_TRIED) there is no limit. Filters of more points have too many tensors for a
-# kernel: each point is a view.
-_MOST_DEPTHWISE, _MOST_OF_FILTER = 16384, 9
+# 68; 51,200 took 148, eager 106. An H200: 602,112 and a small one of one axis took 110, eager 135; more were not tried.
+# Filters of more points have too many tensors for a kernel: each point is a view.
+_MOST_DEPTHWISE = {"cpu": 16384, "cuda": 1 << 20}
+_MOST_OF_FILTER = 9
 
 
 def _check_depthwise(g: Any, weight: Value) -> None:
     """Refuses a convolution of each channel alone for which PyTorch's kernels are faster: each filter is read for few
     results, and a product has nothing to share."""
     size, points = first_size(g.node.meta["val"].numel()), product(weight.shape[2:])
-    is_large = size is None or size > _MOST_DEPTHWISE and g.device.type == "cpu"
+    is_large = size is None or size > _MOST_DEPTHWISE[g.device.type]
     if not isinstance(points, int) or points > _MOST_OF_FILTER or is_large:
         raise Unsupported("a depthwise convolution of many elements, for which PyTorch's kernel is faster")
 
@@ -198,9 +191,8 @@ def _channels_last(g: Any, v: Value) -> Value:
 def _check_guarded(g: Any, v: Value, weight: Value, groups: int) -> None:
     """Refuses what gemm_rows does not take: PyTorch's kernels are faster than others of ours."""
     points = product(weight.shape[2:])
-    is_last = g.device.type in _TRIED or _is_last(v) and _is_last(weight)
-    if v.dtype not in ("bf16", "f16") or not is_last or groups > 1:
-        raise Unsupported("a convolution on a GPU that is not of 16 bits, channels last and one group")
+    if v.dtype not in ("bf16", "f16") or groups > 1:
+        raise Unsupported("a convolution on a GPU that is not of 16 bits and one group")
     if any(not isinstance(n, int) or n % 8 for n in weight.shape[:2]) or points > _MOST_GUARDED:
         raise Unsupported("channels of a convolution on a GPU that are not pieces of 16 bytes, or a large filter")
 
@@ -232,20 +224,18 @@ def _pooled(g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: An
 @entry("max_pool2d_with_indices")
 def _max_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,),
               ceil_mode: bool = False) -> list[Value | None]:
+    _only_on_cpu(g)  # on an H200 max and mean pools of 3 x 3 took 150 us, eager 84
     if g.is_used(1) or not _is_written_out(g.value(x), kernel):
-        _only_on_cpu(g)
         return max_pool(g, x, kernel, stride, padding, dilation, ceil_mode)
-    _only_where_tried(g)
     return [_pooled(g, x, kernel, stride, padding, dilation, ceil_mode, float("-inf"), "max({0}, {1})"), None]
 
 
 @entry("avg_pool2d")
 def _avg_pool(g: Any, x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
               counts_padding: bool = True, divisor: Any = None) -> Value:
+    _only_on_cpu(g)
     if not _is_written_out(g.value(x), kernel):
-        _only_on_cpu(g)
         return avg_pool(g, x, kernel, stride, padding, ceil_mode, counts_padding, divisor)
-    _only_where_tried(g)
     total = _pooled(g, x, kernel, stride, padding, (1,), ceil_mode, 0.0, "({0} + {1})")
     return mean_of(g, total, kernel, stride, padding, ceil_mode, counts_padding, divisor)
 
