@@ -15,7 +15,7 @@ from torch._subclasses import fake_impls
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_unbacked_symbols, guard_or_false
 
-from . import attention, scans
+from . import attention, recurrent, scans
 
 _local = threading.local()
 
@@ -257,3 +257,4 @@ def one_graph_for_all_sizes() -> None:
     _examples_disprove()
     _reals_refine_no_sizes()
     scans.one_operation()
+    recurrent.one_operation()

@@ -62,7 +62,7 @@ def _is_linear(code: types.CodeType) -> bool:
         return False
 
 
-def _is_traced_for_ours() -> bool:
+def is_traced_for_ours() -> bool:
     """True if the function that Dynamo calls, under those that PyTorch puts around it, is this package's."""
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
@@ -78,7 +78,7 @@ def _is_traced_for_ours() -> bool:
 @torch._dynamo.assume_constant_result
 def _is_wanted(code: types.CodeType) -> bool:
     try:
-        return _is_linear(code) and _is_traced_for_ours()
+        return _is_linear(code) and is_traced_for_ours()
     except Exception:  # another version of PyTorch
         return False
 
