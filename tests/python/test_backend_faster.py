@@ -8,6 +8,7 @@ from unittest import mock
 
 import needs_torch  # noqa: F401
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import multidispatch as md
 from multidispatch.compile.options import Options
@@ -145,6 +146,89 @@ class Served(unittest.TestCase):
             for _ in range(13):
                 torch.testing.assert_close(f(x), x.exp() * 2)
             self.assertEqual(f.plan.count()["calls"], 13)
+
+
+class Operations(TorchDispatchMode):
+    """The names of what PyTorch runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.names.add(op.overloadpacket.__name__)
+        return op(*args, **(kwargs or {}))
+
+
+class Eager(unittest.TestCase):
+    """What PyTorch runs in a plan's place: the user's operations, whole, where AOTAutograd keeps arguments and results."""
+
+    def ran(self, f, *given):
+        """The operations of a call that eager serves."""
+        torch._dynamo.reset()
+        compiled, served = torch.compile(f, backend="multidispatch", dynamic=True), []
+
+        def call(race, arguments):
+            with Operations() as ran:
+                served.append(race._by_eager(arguments))
+            names.update(ran.names)
+            return served[-1]
+
+        names = set()
+        with torch.no_grad(), mock.patch.object(faster.Faster, "__call__", call):
+            y = compiled(*given)
+            self.assertEqual(len(served), 1)
+            return names, y
+
+    def test_operations_stay_whole(self):
+        norm = torch.nn.GroupNorm(2, 4)
+        x = torch.randn(3, 4, 5)
+        names, y = self.ran(lambda x: torch.nn.functional.silu(norm(x) + 1), x)
+        self.assertEqual(names, {"native_group_norm", "add", "silu"})
+        torch.testing.assert_close(y, torch.nn.functional.silu(norm(x) + 1))
+
+    def test_changed_arguments_and_results_that_alias(self):
+        norm, bias = torch.nn.GroupNorm(2, 4), torch.zeros(4)
+
+        def changes(x):
+            bias.add_(1)
+            return norm(x) + bias[:, None]
+
+        x = torch.randn(3, 4, 5)
+        names, y = self.ran(changes, x)
+        self.assertIn("rsqrt", names)  # taken apart
+        torch.testing.assert_close(y, norm(x) + 1)
+        self.assertEqual(bias.tolist(), [1.0] * 4)
+        names, (y, same) = self.ran(lambda x: (norm(x) * 2, x[1:]), x)
+        self.assertIn("rsqrt", names)
+        torch.testing.assert_close(y, norm(x) * 2)
+        self.assertEqual(same.data_ptr(), x[1:].data_ptr())
+
+    def test_random_numbers_are_the_plans(self):
+        x = torch.ones(3, 4, 5)
+        f = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5), backend="multidispatch", dynamic=True)
+        with torch.no_grad():
+            drawn = []
+            for _ in range(16):  # two ways, in turns
+                torch.manual_seed(3)
+                drawn.append(f(x))
+        for y in drawn:
+            self.assertTrue(torch.equal(y, drawn[0]))
+
+    def test_another_size_of_a_static_axis(self):
+        """The function itself computes it: the graph has what follows from a static size as numbers."""
+        for f in (lambda x: x.sum(0) / x.shape[0], lambda x: torch.fft.fft(x.sum(0) / x.shape[0]).real,
+                  lambda x: x.sum(0) / x.shape[0] + torch.nonzero(x).shape[0]):
+            captured = md.capture(f, (torch.randn(5, 3),), dynamic=((None,),))
+            for x in (torch.randn(5, 3), torch.randn(7, 3), torch.randn(5, 4), torch.randn(5, 3, 2), torch.randn(5, 3).double()):
+                for _ in range(12):  # whoever was faster
+                    torch.testing.assert_close(captured(x), f(x))
+
+    def test_autocast(self):
+        layer = torch.nn.Linear(5, 6)
+        with torch.autocast("cpu", torch.bfloat16):
+            _, y = self.ran(lambda x: layer(x) + 1, torch.randn(3, 5))
+        self.assertEqual(y.dtype, torch.bfloat16)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from .described import for_any_order
 from .general import one_graph_for_all_sizes
 from .lowering.decompositions import table as decompositions
 from .options import Options, options_of
+from .original import Original
 from .pieces import Piece, cut, tensors_of
 from .randoms import keep_seeds
 from .report import Cost, Report, Rows, fault, log_made, new_report
@@ -71,11 +72,12 @@ class _Graph:
     report: Report
     checks: bool  # arguments are checked in full
     options: Options
+    original: Callable[[list[Any]], Any] | None = None  # what the whole graph was made of; None: the graph itself is right
 
 
-def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
-    """The plan; with what serves it from eager PyTorch where that is faster."""
-    eager, serves_eager = eagerly(module, bound), is_wanted(g.options, g.device)
+def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None, eager: Callable[[list[Any]], Any] | None = None) -> Any:
+    """The plan; with what serves it from eager PyTorch where that is faster. `eager`: None: the graph, op by op."""
+    eager, serves_eager = eager or eagerly(module, bound), is_wanted(g.options, g.device)
 
     def mending(report: Report) -> Mending:
         def make(rows: Rows, given_up: dict[Any, str]) -> Builder:
@@ -113,7 +115,7 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
 def _whole_or_pieces(module: Any, g: _Graph, bound: Any, n_visible: int | None) -> Any:
     pieces, results = cut(module, g.device, n_visible)
     if not pieces:
-        return _plan(module, g, bound, n_visible)
+        return _plan(module, g, bound, n_visible, g.original)
     arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
     tensors = {arguments[i]: x for i, x in (bound or {}).items()}
     runs = [_piece(p, g, tensors) for p in pieces]
@@ -146,9 +148,9 @@ def _piece(p: Piece, g: _Graph, tensors: dict[Any, Any]) -> Callable[..., Any]:
 
 
 def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_visible: int | None = None,
-            options: Options = Options()) -> Any:
+            options: Options = Options(), original: Callable[[list[Any]], Any] | None = None) -> Any:
     """The plan of a graph, or its pieces; None if PyTorch computes all, with the reason in the report. The user sees
-    the first n_visible results (None: all)."""
+    the first n_visible results (None: all). `original` serves calls that do not fit a plan of the whole graph."""
     report = new_report(name)
     start = time.perf_counter()
     report.nodes = sum(n.op == "call_function" for n in module.graph.nodes)
@@ -158,7 +160,7 @@ def plan_of(module: Any, name: str, checks: bool = False, bound: Any = None, n_v
             raise Unsupported(f"tensors on {device}")
         report.rewrites = rewrite(module)
         with _disable_current_modes():  # the tensors made here are real
-            report.plan = _whole_or_pieces(module, _Graph(device, report, checks, options), bound, n_visible)
+            report.plan = _whole_or_pieces(module, _Graph(device, report, checks, options, original), bound, n_visible)
     except (Unsupported, MdError) as why:
         report.surrender(str(why))
         _log.warning("%s: PyTorch computes the whole graph: %s", name, why)
@@ -180,13 +182,15 @@ def _keep_saved(facts: Any) -> None:
         facts.bw_donated_idxs.clear()  # the list is AOTAutograd's own, which its calls read
 
 
-def _compiler(kind: str, options: Options) -> Callable[..., Any]:
+def _compiler(kind: str, options: Options, given: Original | None = None) -> Callable[..., Any]:
     def compile_graph(module: Any, _: Any) -> Any:
         context = torch._guards.TracingContext.try_get()
-        facts = context.fw_metadata if context and kind == "forward" else None
+        known = context.fw_metadata if context else None
+        facts = known if kind == "forward" else None
         _keep_saved(facts)
-        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible(facts), options=options)
-        plan = plan if plan is not None else eagerly(module, None)
+        original = given.of(module.graph, known) if given else None
+        plan = plan_of(module, f"{kind}{next(_numbers)}", n_visible=_n_visible(facts), options=options, original=original)
+        plan = plan if plan is not None else original or eagerly(module, None)
 
         def run(arguments: list[Any]) -> Any:
             return plan(arguments)
@@ -222,7 +226,8 @@ def backend(module: Any, inputs: Any, **options: Any) -> Any:
     """The function that torch.compile calls, found by its name "multidispatch"."""
     chosen = _options(options)
     compiler = aot_autograd(fw_compiler=_compiler("forward", chosen), bw_compiler=_compiler("backward", chosen),
-                            inference_compiler=_compiler("inference", chosen), decompositions=decompositions(bool(chosen.eager_random)),
+                            inference_compiler=_compiler("inference", chosen, Original(module, inputs)),
+                            decompositions=decompositions(bool(chosen.eager_random)),
                             partition_fn=_divide)
     is_dynamic = any(isinstance(n, torch.SymInt) for x in inputs
                      for n in (x.shape if isinstance(x, torch.Tensor) else (x,)))

@@ -19,9 +19,11 @@ from .. import ArgumentError, Unsupported
 from .attention import ours
 from .backend import plan_of
 from .lowering.decompositions import table
+from .recurrent import while_exported
 from .options import Options, options_of
 from .general import sizes_may_be_0
 from .report import last_report
+from .running.pieces import Pieces
 from .rewriting.attention import no_plan_for_each_shape
 from .sizes import Dims, Unsupported as NoText
 
@@ -38,7 +40,9 @@ class Captured:
         self._original, self._fits = original, _conditions(program)
         self.program, self._spec = program, program.call_spec
         self._inputs, bound = split(program)
-        self.plan = plan_of(module, name, checks=True, bound=bound, options=options)
+        self.plan = plan_of(module, name, checks=True, bound=bound, options=options, original=self._by_original)
+        if isinstance(self.plan, Pieces) or self.plan is None:
+            self._fits = _both(_is_as_traced(program), self._fits)
         self._bound, self._report = bound, last_report()
         is_plain = all(isinstance(x, pytree.LeafSpec) for x in self._spec.in_spec.children()[0].children()) \
             and not self._spec.in_spec.children()[1].children()
@@ -78,6 +82,12 @@ class Captured:
         out = self.plan(leaves)
         return out[0] if self._returns_one else pytree.tree_unflatten(list(out), self._spec.out_spec)
 
+    def _by_original(self, leaves: list[Any]) -> tuple[Any, ...]:
+        """The leaves of what the function itself gives: the graph holds the sizes of static axes, and what follows from
+        them, as numbers."""
+        args, kwargs = pytree.tree_unflatten(leaves, self._spec.in_spec)
+        with torch.no_grad():
+            return tuple(pytree.tree_leaves(self._original(*args, **kwargs)))
 
     def _versions_now(self) -> int:
         """Grows with each write of PyTorch to the weights."""
@@ -117,6 +127,22 @@ def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
     names = ", ".join(f"d{i}" for i in dims.names.values())
     given = ", ".join(places[symbol] for symbol in dims.names)
     return eval(f"lambda x: (lambda {names}: {' and '.join(texts)})({given})")
+
+
+def _is_as_traced(program: Any) -> Callable[[list[Any]], bool]:
+    """Tells whether arguments have the dtypes, devices and static sizes that the graph was traced with."""
+    expected = [(i, v.dtype, v.device, [(a, n) for a, n in enumerate(v.shape) if isinstance(n, int)], v.dim())
+                for i, v in enumerate(_inputs_of(program)) if isinstance(v, torch.Tensor)]
+
+    def fits(leaves: list[Any]) -> bool:
+        return all(x.dtype == dtype and x.device == device and x.dim() == rank and all(x.shape[a] == n for a, n in sizes)
+                   for i, dtype, device, sizes, rank in expected for x in (leaves[i],))
+
+    return fits
+
+
+def _both(a: Callable[[list[Any]], bool], b: Callable[[list[Any]], bool] | None) -> Callable[[list[Any]], bool]:
+    return a if b is None else lambda leaves: a(leaves) and b(leaves)
 
 
 def split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
@@ -200,7 +226,7 @@ def _exported(f: Callable[..., Any], example: Any, kwargs: dict[str, Any], dynam
     if dynamic is None:  # by the names of forward's parameters: *args and **kwargs have one each
         given = inspect.signature(module.forward).bind(*example, **kwargs).arguments
         dynamic = pytree.tree_map(_all_axes, dict(given))
-    with sizes_may_be_0():
+    with sizes_may_be_0(), while_exported():
         return torch.export.export(module, example, kwargs, dynamic_shapes=dynamic, strict=False)
 
 
