@@ -22,7 +22,7 @@ GROUPS = {  # the modules that a group needs, its files, and what to install
               "tools/test installs PyTorch into a virtual environment that is kept and found again; or"
               " name a Python that has it in TEST_PYTHON"),
     "torch_more": ("numpy, torch", ["test_torch_*.py", "test_backend.py", "test_backend_attention*.py",
-                                    "test_backend_faster.py", "test_backend_layers.py",
+                                    "test_backend_faster.py", "test_backend_layers.py", "test_backend_exported.py",
                                     "test_backend_building.py", "test_backend_faults.py", "test_backend_mending.py",
                                     "test_backend_package.py",
                                     "test_backend_pieces.py", "test_backend_pools.py", "test_backend_products.py",

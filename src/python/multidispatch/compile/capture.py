@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
+import os
 from typing import Any, Callable
 
-import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
@@ -16,16 +15,17 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from .. import ArgumentError, Unsupported
+from . import exported
+from .assumed import conditions
 from .attention import ours
 from .backend import plan_of
-from .lowering.decompositions import table
-from .recurrent import while_exported
-from .options import Options, options_of
 from .general import sizes_may_be_0
+from .lowering.decompositions import table
+from .options import Options, options_of
+from .recurrent import while_exported
 from .report import last_report
-from .running.pieces import Pieces
 from .rewriting.attention import no_plan_for_each_shape
-from .sizes import Dims, Unsupported as NoText
+from .running.pieces import Pieces
 
 _numbers = itertools.count()
 
@@ -36,13 +36,12 @@ class Captured:
     Attributes: ``plan`` (None if PyTorch computes the graph), ``program`` (the ExportedProgram)."""
 
     def __init__(self, program: Any, module: Any, name: str, original: Callable[..., Any],
-                 options: Options = Options()) -> None:
-        self._original, self._fits = original, _conditions(program)
+                 options: Options, plain: Any) -> None:
+        self._original, self._options, self._plain = original, options, plain
         self.program, self._spec = program, program.call_spec
         self._inputs, bound = split(program)
         self.plan = plan_of(module, name, checks=True, bound=bound, options=options, original=self._by_original)
-        if isinstance(self.plan, Pieces) or self.plan is None:
-            self._fits = _both(_is_as_traced(program), self._fits)
+        self._fits = conditions(program, self.plan is not None and not isinstance(self.plan, Pieces))
         self._bound, self._report = bound, last_report()
         is_plain = all(isinstance(x, pytree.LeafSpec) for x in self._spec.in_spec.children()[0].children()) \
             and not self._spec.in_spec.children()[1].children()
@@ -93,56 +92,15 @@ class Captured:
         """Grows with each write of PyTorch to the weights."""
         return sum(t._version for t in self._packed if not t.is_inference())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program for torch.export.load and md.capture, with the weights as they are now. It is PyTorch's own, so it is
+        loaded without this package, unless it has ops of md.op, or layers of LSTM, GRU and RNN."""
+        exported.save(self._plain, self._options, path)
+
     def changed(self) -> None:
         """Says that weights were written where PyTorch does not see it: kernels pack them anew (packed_weights)."""
         for plan in getattr(self.plan, "plans", [self.plan]) if self._packed else ():  # of a graph that was cut: several
             getattr(plan, "plan", plan).changed()  # `plan`: of one that is raced with eager PyTorch
-
-
-def _inputs_of(program: Any) -> list[Any]:
-    """The user's arguments as PyTorch describes them."""
-    specs = [s.kind for s in program.graph_signature.input_specs]
-    placeholders = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
-    return [v for v, kind in zip(placeholders, specs) if kind == InputKind.USER_INPUT]
-
-
-def guards_of(program: Any) -> list[Any]:
-    """What torch.export assumed of the sizes."""
-    mode = detect_fake_mode([v for v in _inputs_of(program) if isinstance(v, torch.Tensor)])
-    guards = [] if mode is None or mode.shape_env is None else [g.expr for g in mode.shape_env.guards]
-    return [g for g in guards if not (isinstance(g, sympy.Ge) and g.args[0].is_Symbol and g.args[1] == 0)]
-
-
-def _conditions(program: Any) -> Callable[[list[Any]], bool] | None:
-    """Tells from the arguments whether what torch.export assumed of their sizes holds; None: it assumed nothing."""
-    inputs = _inputs_of(program)
-    dims, texts = Dims(), []
-    for g in guards_of(program):
-        with contextlib.suppress(NoText):
-            texts.append(dims.condition(g))
-    places = {size.node.expr: f"x[{i}].shape[{axis}]" for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)
-              for axis, size in enumerate(v.shape) if isinstance(size, torch.SymInt)}
-    if not texts or any(symbol not in places for symbol in dims.names):
-        return None
-    names = ", ".join(f"d{i}" for i in dims.names.values())
-    given = ", ".join(places[symbol] for symbol in dims.names)
-    return eval(f"lambda x: (lambda {names}: {' and '.join(texts)})({given})")
-
-
-def _is_as_traced(program: Any) -> Callable[[list[Any]], bool]:
-    """Tells whether arguments have the dtypes, devices and static sizes that the graph was traced with."""
-    expected = [(i, v.dtype, v.device, [(a, n) for a, n in enumerate(v.shape) if isinstance(n, int)], v.dim())
-                for i, v in enumerate(_inputs_of(program)) if isinstance(v, torch.Tensor)]
-
-    def fits(leaves: list[Any]) -> bool:
-        return all(x.dtype == dtype and x.device == device and x.dim() == rank and all(x.shape[a] == n for a, n in sizes)
-                   for i, dtype, device, sizes, rank in expected for x in (leaves[i],))
-
-    return fits
-
-
-def _both(a: Callable[[list[Any]], bool], b: Callable[[list[Any]], bool] | None) -> Callable[[list[Any]], bool]:
-    return a if b is None else lambda leaves: a(leaves) and b(leaves)
 
 
 def split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
@@ -162,9 +120,9 @@ def split(program: Any) -> tuple[list[int], dict[int, torch.Tensor]]:
     return inputs, bound
 
 
-def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, dynamic: Any = None,
+def capture(f: Any, example: Any = None, *, kwargs: Any = None, dynamic: Any = None,
             name: str | None = None, options: dict[str, Any] | None = None) -> Captured:
-    """Makes one plan of a function, a torch.nn.Module or a torch.export.ExportedProgram, for inference.
+    """Makes one plan of a function, a torch.nn.Module, a torch.export.ExportedProgram or the path of its file, for inference.
 
     - ``example``: a tuple of arguments; sizes of dynamic axes must be 2 or more. A program needs none
     - ``dynamic``: as ``dynamic_shapes`` of torch.export; None: every axis of every tensor may be dynamic, and those that
@@ -172,27 +130,40 @@ def capture(f: Callable[..., Any], example: Any = None, *, kwargs: Any = None, d
     - ``options``: ``{"select": "hybrid", "numeric": "deterministic", "eager_where_faster": False}``, as of torch.compile
     - weights are bound once, by address: change them in place only
 
-    The result is called as `f` was. Calls that do not fit (another size of a static axis, sizes that torch.export assumed
-    otherwise, another dtype or device, other strides) run in PyTorch. Raises what torch.export raises, and
-    multidispatch.Unsupported for a function that changes its arguments."""
+    The result is called as `f` was, and ``.save("x.pt2")`` writes it as torch.export does. Calls that do not fit (another
+    size of a static axis, sizes that torch.export assumed otherwise, another dtype or device, other strides) run in
+    PyTorch; in one of a program, torch.export may refuse them. Raises what torch.export raises, ArgumentError for a
+    file that it cannot load, and multidispatch.Unsupported for a function that changes its arguments."""
+    if isinstance(f, (str, os.PathLike)):
+        f, saved = exported.load(f)
+        options = saved if options is None else options
     if example is None and not isinstance(f, torch.export.ExportedProgram):
         raise ArgumentError("md.capture: give an example, a tuple of arguments")
     chosen = options_of(options)
-    program, module = traced(f, example, kwargs or {}, dynamic, chosen)
+    plain = program_of(f, example, kwargs or {}, dynamic)
+    program, module = taken_apart(plain, chosen)
     original = program.module() if isinstance(f, torch.export.ExportedProgram) else f
-    return Captured(program, module, name or f"captured{next(_numbers)}", original, chosen)
+    return Captured(program, module, name or f"captured{next(_numbers)}", original, chosen, plain)
 
 
-def traced(f: Any, example: Any, kwargs: dict[str, Any], dynamic: Any, chosen: Options) -> tuple[Any, Any]:
-    """The ExportedProgram, and its graph with the operations taken apart."""
+def program_of(f: Any, example: Any, kwargs: dict[str, Any], dynamic: Any) -> Any:
+    """What torch.export makes of it, in its own operations. `f` may be that already, or the path of its file."""
+    if isinstance(f, (str, os.PathLike)):
+        f, _ = exported.load(f)
+    if isinstance(f, torch.export.ExportedProgram):
+        return f
     with torch.no_grad(), no_plan_for_each_shape():
-        program = f if isinstance(f, torch.export.ExportedProgram) else _exported(f, tuple(example), kwargs, dynamic)
-        with ours():
-            decompositions = table(bool(chosen.eager_random))
-            module = _taken_apart(program, decompositions)
-            if module is None:
-                program = program.run_decompositions(decompositions)
-                module = program.graph_module
+        return _exported(f, tuple(example), kwargs, dynamic)
+
+
+def taken_apart(program: Any, chosen: Options) -> tuple[Any, Any]:
+    """The program, changed where that is needed, and its graph with the operations taken apart."""
+    with torch.no_grad(), no_plan_for_each_shape(), ours():
+        decompositions = table(bool(chosen.eager_random))
+        module = _taken_apart(program, decompositions)
+        if module is None:
+            program = program.run_decompositions(decompositions)
+            module = program.graph_module
     return program, module
 
 

@@ -11,8 +11,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import ArgumentError, Unsupported, __version__, _core
+from .assumed import dims_of, guards_of
 from .backend import device_of
-from .capture import Captured, guards_of, split, traced
+from .capture import Captured, program_of, split, taken_apart
 from .lowering.lowered import DTYPES
 from .normal import normal
 from .options import options_of
@@ -130,12 +131,15 @@ class _Packer:
         return ", ".join(self.builder.dims.value_texts[i] for i in values)
 
     def _conditions(self) -> list[str]:
-        """What torch.export assumed of the sizes."""
-        known, out = set(self.builder.dims.names), []
-        for g in map(_settled, guards_of(self.program)):
+        """What torch.export assumed of the sizes. Not that there are elements: without any there is nothing to compute."""
+        known, symbols, out = set(self.builder.dims.names), dims_of(self.program), []
+        for g in (_settled(g.xreplace(symbols)) for g in guards_of(self.program)):
+            if isinstance(g, sympy.Ne) and 0 in g.args:
+                continue
             try:
-                if g.free_symbols <= known:
-                    out.append(self.builder.dims.condition(g))
+                if not g.free_symbols <= known:
+                    raise NoText("a size that the plan does not read")
+                out.append(self.builder.dims.condition(g))
             except NoText:
                 raise Unsupported(f"md.package: torch.export assumed {g}, which no package can check") from None
         return [text for text in out if text not in ("True", "(True)")]
@@ -200,7 +204,7 @@ def package(f: Any, examples: Any, path: str | os.PathLike[str], *, kwargs: dict
     several = examples if isinstance(examples, list) else [examples]
     chosen = options_of(options)
     with torch.no_grad():
-        program, module = traced(f, several[0], kwargs or {}, dynamic, chosen)
+        program, module = taken_apart(program_of(f, several[0], kwargs or {}, dynamic), chosen)
         try:
             packer = _Packer(program, module, chosen, name or "package")
             plan, weights = packer.plan([_leaves_of(program, x, kwargs or {}) for x in several])
