@@ -150,7 +150,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
         return md_fail(MD_INVALID_ARGUMENT, "options alloc and free must be given together");
     if (!o->device_alloc != !o->device_free)
         return md_fail(MD_INVALID_ARGUMENT, "options device_alloc and device_free must be given together");
-    MD_TRY(md_env_read(&c->env));
+    MD_TRY(md_env_read(&c->env, c->variables));
     set_log(c, o);
     if (c->env.unknown[0])
         md_log_at(&c->log, MD_LOG_WARN, "environment variable %s is not known", c->env.unknown);
@@ -166,6 +166,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
                           .pool = c->pool,
                           .cancel = {o->cancel, o->cancel_user},
                           .log = &c->log,
+                          .environment = c->variables,
                           .is_bundled = c->bundles.n > 0 && !c->bundles.compiles,
                           .defers_rates = true};
     const md_status status = md_dev_open(&c->dev, &dev);
@@ -217,6 +218,7 @@ static void close_context(md_context *c)
     md_dump_close(&c->dump);
     md_ss_rows_finish(&c->retired);
     md_mutex_finish(&c->lock_of_ops);
+    free(c->variables);
     free(c->hints);
     free(c->pin);
     free(c->stats.path);
@@ -233,7 +235,8 @@ md_status md_context_create(md_context **out, const md_context_options *options)
         return md_fail_memory();
     md_mutex_init(&c->lock_of_ops);
     md_ds_runtime_init(&c->runtime);
-    md_status s = open_context(c, options ? options : &none);
+    c->variables = md_env_copy();
+    md_status s = c->variables ? open_context(c, options ? options : &none) : md_fail_memory();
     if (s != MD_OK) {
         close_context(c);
         return s;

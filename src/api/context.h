@@ -18,6 +18,7 @@
 /* The structs behind the public handles md_context and md_op, and what the files of this folder share. */
 
 struct md_context {
+    char **variables; /* the environment when it was made (md_env_copy): background threads read no other */
     md_env env;
     md_log log;
     md_log_said said;

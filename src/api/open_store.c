@@ -98,7 +98,7 @@ md_status md_api_open_store(md_context *c, const md_context_options *o)
     md_strbuf about = {0};
     const char *root = o->cache_dir ? o->cache_dir : c->env.cache_dir;
     if (!root)
-        root = md_env_cache_folder(standard) ? standard : "";
+        root = md_env_cache_folder(standard, c->variables) ? standard : "";
     describe(&about, &c->dev->facts);
     if (!root[0] && !c->env.system_path && c->bundles.n == 0) { /* nothing is kept */
         c->environment = md_hash128(md_strbuf_text(&about), about.size);

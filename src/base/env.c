@@ -182,6 +182,33 @@ static md_status set_field(md_env *env, const variable *v, const char *value)
     return MD_OK;
 }
 
+char **md_env_copy(void)
+{
+    size_t n = 0, n_bytes = 0;
+    for (; environ && environ[n]; n++)
+        n_bytes += strlen(environ[n]) + 1;
+    char **out = malloc((n + 1) * sizeof *out + n_bytes), *text = out ? (char *)(out + n + 1) : NULL;
+    for (size_t i = 0; out && i < n; i++) {
+        out[i] = text;
+        text = stpcpy(text, environ[i]) + 1;
+    }
+    if (out)
+        out[n] = NULL;
+    return out;
+}
+
+/* NULL if it is not set. */
+static const char *value_in(char *const *environment, const char *name)
+{
+    const size_t n = strlen(name);
+    if (!environment)
+        return secure_getenv(name);
+    for (char *const *p = environment; *p && !md_env_is_privileged(); p++)
+        if (strncmp(*p, name, n) == 0 && (*p)[n] == '=')
+            return *p + n + 1;
+    return NULL;
+}
+
 static bool is_known(const char *assignment)
 {
     size_t n = strcspn(assignment, "=");
@@ -193,9 +220,9 @@ static bool is_known(const char *assignment)
 }
 
 /* MD_TEST_: variables of the library's tests, some of which look at what is logged. */
-static void find_unknown(md_env *env)
+static void find_unknown(md_env *env, char *const *environment)
 {
-    for (char **p = environ; p && *p; p++) {
+    for (char *const *p = environment ? environment : environ; p && *p; p++) {
         if (strncmp(*p, "MD_", 3) == 0 && strncmp(*p, "MD_TEST_", 8) != 0 && !is_known(*p)) {
             snprintf(env->unknown, sizeof env->unknown, "%.*s", (int)strcspn(*p, "="), *p);
             return;
@@ -203,22 +230,22 @@ static void find_unknown(md_env *env)
     }
 }
 
-md_status md_env_read(md_env *out)
+md_status md_env_read(md_env *out, char *const *environment)
 {
     md_env env = {0};
     for (int32_t i = 0; i < MD_COUNT(variables); i++) {
-        const char *value = secure_getenv(variables[i].name);
+        const char *value = value_in(environment, variables[i].name);
         if (value && (value[0] || variables[i].kind == FOLDER))
             MD_TRY(set_field(&env, &variables[i], value));
     }
-    find_unknown(&env);
+    find_unknown(&env, environment);
     *out = env;
     return MD_OK;
 }
 
-bool md_env_cache_folder(char out[4096])
+bool md_env_cache_folder(char out[4096], char *const *environment)
 {
-    const char *cache = md_env_foreign("XDG_CACHE_HOME"), *home = md_env_foreign("HOME");
+    const char *cache = md_env_foreign(environment, "XDG_CACHE_HOME"), *home = md_env_foreign(environment, "HOME");
     int n = -1;
     if (cache && cache[0] == '/') /* the XDG specification ignores relative paths */
         n = snprintf(out, 4096, "%s/multidispatch", cache);
@@ -227,9 +254,9 @@ bool md_env_cache_folder(char out[4096])
     return n > 0 && n < 4096;
 }
 
-bool md_env_runtime_folder(char out[4096])
+bool md_env_runtime_folder(char out[4096], char *const *environment)
 {
-    const char *folder = md_env_foreign("XDG_RUNTIME_DIR");
+    const char *folder = md_env_foreign(environment, "XDG_RUNTIME_DIR");
     const int n = folder && folder[0] == '/' ? snprintf(out, 4096, "%s", folder) : -1;
     return n > 0 && n < 4096;
 }
@@ -239,17 +266,17 @@ bool md_env_is_privileged(void)
     return getauxval(AT_SECURE) != 0;
 }
 
-const char *md_env_path(void)
+const char *md_env_path(char *const *environment)
 {
-    const char *path = secure_getenv("PATH");
+    const char *path = value_in(environment, "PATH");
     if (md_env_is_privileged())
         return "/usr/bin:/bin";
     return path && path[0] ? path : "/usr/local/bin:/usr/bin:/bin";
 }
 
-const char *md_env_foreign(const char *name)
+const char *md_env_foreign(char *const *environment, const char *name)
 {
-    const char *value = secure_getenv(name);
+    const char *value = value_in(environment, name);
     return value && value[0] ? value : NULL;
 }
 
@@ -260,7 +287,7 @@ static bool begins_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* What a child gets from this process. Two variables let GCC write into files of the application's build. */
+/* What a child gets of an environment. Two variables let GCC write into files of the application's build. */
 static bool is_passed_on(const char *text, bool has_temp)
 {
     static const char *const never[] = {"LC_ALL=", "PATH=", "DEPENDENCIES_OUTPUT=", "SUNPRO_DEPENDENCIES="};
@@ -279,23 +306,25 @@ static char *joined(const char *name, const char *value)
     return out;
 }
 
-md_status md_env_child_make(md_env_child *out, const char *temp)
+md_status md_env_child_make(md_env_child *out, char *const *environment, const char *temp)
 {
     size_t n = 0, to = 0;
+    char *const *from = environment ? environment : environ;
     const bool passes_on = !md_env_is_privileged();
-    while (passes_on && environ && environ[n])
+    while (passes_on && from && from[n])
         n++;
     *out = (md_env_child){.variables = malloc((n + MD_ENV_CHILD_OWN + 1) * sizeof(char *))};
     out->own[0] = strdup("LC_ALL=C"); /* the library reads the compiler's messages */
-    out->own[1] = joined("PATH=", md_env_path());
+    out->own[1] = joined("PATH=", md_env_path(environment));
     out->own[2] = temp ? joined("TMPDIR=", temp) : NULL;
     if (!out->variables || !out->own[0] || !out->own[1] || (temp && !out->own[2])) {
         md_env_child_finish(out);
         return md_fail_memory();
     }
+    out->path = strchr(out->own[1], '=') + 1;
     for (size_t i = 0; i < n; i++)
-        if (is_passed_on(environ[i], temp != NULL))
-            out->variables[to++] = environ[i];
+        if (is_passed_on(from[i], temp != NULL))
+            out->variables[to++] = from[i];
     for (int32_t i = 0; i < MD_ENV_CHILD_OWN && out->own[i]; i++)
         out->variables[to++] = out->own[i];
     out->variables[to] = NULL;

@@ -54,14 +54,18 @@ typedef struct md_env {
     char unknown[64]; /* a set variable that starts with MD_ but is not in the table; "" if there is none */
 } md_env;
 
-/** Reads and checks every MD_ variable, with secure_getenv. A variable set to "" counts as unset, except MD_CACHE_DIR.
- * INVALID_ARGUMENT names the variable, its value and what is allowed. Hints, pin and device are checked where they are
- * parsed. */
-md_status md_env_read(md_env *out);
+/** A copy of this process's environment, for threads that read it while the program may change its own (setenv moves
+ * what others read). Wherever an environment is taken, NULL is this process's at that moment; in a privileged
+ * process (md_env_is_privileged) any is read as an empty one. free() ends it. NULL: no memory. */
+char **md_env_copy(void);
+/** Reads and checks every MD_ variable. A variable set to "" counts as unset, except MD_CACHE_DIR. Texts stay where
+ * they are in the environment. INVALID_ARGUMENT names the variable, its value and what is allowed. Hints, pin and
+ * device are checked where they are parsed. */
+md_status md_env_read(md_env *out, char *const *environment);
 /** The user's cache folder: multidispatch below XDG_CACHE_HOME, else below HOME/.cache. False if neither is set. */
-bool md_env_cache_folder(char out[4096]);
+bool md_env_cache_folder(char out[4096], char *const *environment);
 /** The user's runtime folder (XDG_RUNTIME_DIR): local to the machine, for locks. False if there is none. */
-bool md_env_runtime_folder(char out[4096]);
+bool md_env_runtime_folder(char out[4096], char *const *environment);
 /** MD_CPU alone, for md_cpu_detect; 0 if it is unset or wrong (md_env_read refuses it). */
 md_env_cpu md_env_widest(void);
 /** MD_RATES alone, for the host device; false if it is unset or wrong. */
@@ -70,19 +74,20 @@ bool md_env_rates(int64_t out[MD_ENV_RATES]);
  * capabilities. Its caller chose its environment, so none of it is believed, and no child process gets any of it. */
 bool md_env_is_privileged(void);
 /** PATH, else the standard folders of the system; only folders of the system in a privileged process. */
-const char *md_env_path(void);
+const char *md_env_path(char *const *environment);
 /** A variable that is not the library's ("CUDA_HOME"); NULL if unset or empty. */
-const char *md_env_foreign(const char *name);
+const char *md_env_foreign(char *const *environment, const char *name);
 
 enum { MD_ENV_CHILD_OWN = 3 };
 /** The environment of a child process. */
 typedef struct md_env_child {
-    char **variables; /* ends with NULL; those that are not in `own` are this process's */
+    char **variables; /* ends with NULL; those that are not in `own` lie in the environment it was made of */
     char *own[MD_ENV_CHILD_OWN];
+    const char *path; /* its PATH, in `own` */
 } md_env_child;
-/** This process's environment, with messages in English and a PATH in any case; `temp`: its TMPDIR (NULL: as in this
- * process). In a privileged process nothing but these. OUT_OF_MEMORY. */
-md_status md_env_child_make(md_env_child *out, const char *temp);
+/** An environment, with messages in English and a PATH in any case; `temp`: its TMPDIR (NULL: as it is). In a
+ * privileged process nothing but these. OUT_OF_MEMORY. */
+md_status md_env_child_make(md_env_child *out, char *const *environment, const char *temp);
 void md_env_child_finish(md_env_child *child);
 /** Row i of the table; false beyond the end. */
 int md_env_describe(int32_t i, const char **name, const char **values, const char **meaning);

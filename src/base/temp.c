@@ -78,9 +78,9 @@ static const char *distrust(const char *root)
 static const char *const standard_roots[] = {"/tmp", "/var/tmp", "/dev/shm"};
 
 /* TMPDIR's folder, if it is one to trust, else those of the system that are. Returns how many. */
-static int32_t find_roots(const char *out[MD_COUNT(standard_roots)])
+static int32_t find_roots(const char *out[MD_COUNT(standard_roots)], char *const *environment)
 {
-    const char *own = md_env_foreign("TMPDIR");
+    const char *own = md_env_foreign(environment, "TMPDIR");
     int32_t n = 0;
     if (own && !distrust(own))
         out[n++] = own;
@@ -90,9 +90,9 @@ static int32_t find_roots(const char *out[MD_COUNT(standard_roots)])
     return n;
 }
 
-md_status md_temp_check(void)
+md_status md_temp_check(char *const *environment)
 {
-    const char *own = md_env_foreign("TMPDIR"), *why = own ? distrust(own) : NULL;
+    const char *own = md_env_foreign(environment, "TMPDIR"), *why = own ? distrust(own) : NULL;
     return why ? md_fail(MD_IO, "%.700s (TMPDIR) is not used: %s", own, why) : MD_OK;
 }
 
@@ -114,10 +114,10 @@ static md_status make_in(md_temp *out, const char *root)
     return md_fail(MD_IO, "cannot keep a temporary folder in %.700s (TMPDIR)", root);
 }
 
-md_status md_temp_make(md_temp *out)
+md_status md_temp_make(md_temp *out, char *const *environment)
 {
     const char *root[MD_COUNT(standard_roots)];
-    const int32_t n = find_roots(root);
+    const int32_t n = find_roots(root, environment);
     out->fd = -1;
     for (int32_t i = 0; i < n; i++)
         if (make_in(out, root[i]) == MD_OK)
@@ -163,10 +163,10 @@ static void sweep_one(int root, const char *name)
     close(fd);
 }
 
-void md_temp_sweep(void)
+void md_temp_sweep(char *const *environment)
 {
     const char *path[MD_COUNT(standard_roots)];
-    const int32_t n = find_roots(path);
+    const int32_t n = find_roots(path, environment);
     for (int32_t i = 0; i < n; i++) {
         DIR *root = opendir(path[i]);
         if (!root)

@@ -259,6 +259,7 @@ struct md_dev {
     md_pool *pool; /* borrowed from the context */
     md_cancel cancel; /* host: asked between pieces of a kernel */
     const md_log *log; /* borrowed */
+    char *const *environment; /* as of md_dev_options */
     md_trace *trace; /* borrowed; set by the context, NULL without MD_TRACE */
     md_dump *dump; /* of the context; NULL: no MD_DUMP */
     int32_t hang_ms; /* measured work that takes longer counts as hung; 0: 10000 */
@@ -282,6 +283,7 @@ typedef struct md_dev_options {
     md_pool *pool;
     md_cancel cancel; /* host */
     const md_log *log;
+    char *const *environment; /* borrowed (md_env_copy): threads in the background read no other; NULL: as it then is */
     bool launches_by_runtime; /* cuda: never by the driver's function, and streams are checked as with several GPUs */
     bool is_bundled; /* kernels come compiled: the host looks for no compiler, and compiles nothing */
     const char *level; /* host: of instructions (md_cpu_level); NULL: this processor's */

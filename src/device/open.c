@@ -101,7 +101,9 @@ md_status md_dev_open(md_dev **out, const md_dev_options *options)
 {
     md_dev_options own = *options;
     own.while_opening = load_blas;
-    return open_named(out, &own);
+    MD_TRY(open_named(out, &own));
+    (*out)->environment = options->environment;
+    return MD_OK;
 }
 
 void md_dev_close(md_dev **dev)

@@ -93,7 +93,7 @@ static md_status run_program(void)
 {
     int32_t code = -1;
     char *output = NULL;
-    md_status status = md_process_run(&code, &output, (const char *const[]){"echo", "hello", NULL}, 0, NULL);
+    md_status status = md_process_run(&code, &output, (const char *const[]){"echo", "hello", NULL}, 0, NULL, NULL);
     if (status == MD_OK)
         assert_string_equal(output, "hello\n");
     else

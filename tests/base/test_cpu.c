@@ -114,7 +114,7 @@ static void caches_are_read(void **state)
         md_temp folder;
         md_cpu cpu = {.l1_bytes = 7, .l2_bytes = 7, .l3_bytes = 7};
         char command[2 * sizeof folder.path];
-        assert_ok(md_temp_make(&folder));
+        assert_ok(md_temp_make(&folder, NULL));
         snprintf(
             command, sizeof command,
             "cd '%s'\nC() { mkdir index$1; echo $2 >index$1/level; echo $3 >index$1/type; echo $4 >index$1/size; }\n%s",
@@ -167,7 +167,7 @@ static void quotas_of_groups_count(void **state)
     for (size_t i = 0; i < sizeof quota / sizeof *quota; i++) {
         md_temp folder;
         char command[3 * sizeof folder.path], list[sizeof folder.path + 8];
-        assert_ok(md_temp_make(&folder));
+        assert_ok(md_temp_make(&folder, NULL));
         snprintf(command, sizeof command,
                  "cd '%s' && printf '%s' >list\n"
                  "S() { mkdir -p $1 && echo $2 $3 >$1/cpu.max; }\n"
@@ -222,7 +222,7 @@ static void compiler_takes_the_flags(void **state)
     char source[4200], program[4200], command[16384];
     md_cpu cpu;
     md_cpu_detect(&cpu);
-    assert_ok(md_temp_make(&folder));
+    assert_ok(md_temp_make(&folder, NULL));
     snprintf(source, sizeof source, "%s/a.c", folder.path);
     snprintf(program, sizeof program, "%s/a", folder.path);
     const char text[] =
@@ -233,7 +233,7 @@ static void compiler_takes_the_flags(void **state)
              program);
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000, NULL));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 60000, NULL, NULL));
     if (code != 0)
         fail_msg("%s: %s", command, output);
     free(output);

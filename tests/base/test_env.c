@@ -19,7 +19,7 @@ static void nothing_set_means_defaults(void **state)
     (void)state;
     md_env env;
     memset(&env, 0x55, sizeof env);
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     md_env zero;
     memset(&zero, 0, sizeof zero);
     assert_memory_equal(&env, &zero, sizeof env);
@@ -46,7 +46,7 @@ static void good_values_arrive(void **state)
     setenv("MD_SYSTEM_PATH", "/y:/z", 1);
     setenv("MD_TUNE", "off", 1);
     md_env env;
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_string_equal(env.device, "host");
     assert_string_equal(env.hints, "64,256");
     assert_int_equal(env.select, MD_SELECT_MEASURE);
@@ -80,7 +80,7 @@ static void words_are_the_enums(void **state)
     setenv("MD_PERSISTENT", "auto", 1);
     setenv("MD_LOG", "error", 1);
     setenv("MD_STATS_SIGNAL", "HUP", 1);
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_int_equal(env.stats_signal, MD_STATS_SIGNAL_HUP);
     assert_int_equal(env.select, MD_SELECT_DISTANCE);
     assert_int_equal(env.metric, MD_METRIC_LOG2);
@@ -90,13 +90,13 @@ static void words_are_the_enums(void **state)
     setenv("MD_PERSISTENT", "only", 1);
     setenv("MD_LOG", "debug", 1);
     setenv("MD_STATS_SIGNAL", "USR2", 1);
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_int_equal(env.stats_signal, MD_STATS_SIGNAL_USR2);
     assert_int_equal(env.select, MD_SELECT_MODEL);
     assert_int_equal(env.persistent, MD_PERSISTENT_ONLY);
     assert_int_equal(env.log, MD_LOG_DEBUG);
     setenv("MD_LOG", "none", 1);
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_int_equal(env.log, MD_LOG_NONE);
 }
 
@@ -130,7 +130,7 @@ static void bad_values_are_named(void **state)
         md_env env;
         int64_t rates[MD_ENV_RATES];
         setenv(cases[i].name, cases[i].value, 1);
-        assert_fails(md_env_read(&env), MD_INVALID_ARGUMENT, cases[i].part);
+        assert_fails(md_env_read(&env, NULL), MD_INVALID_ARGUMENT, cases[i].part);
         assert_false(md_env_rates(rates));
         unsetenv(cases[i].name);
     }
@@ -142,18 +142,18 @@ static void an_empty_cache_folder_is_none(void **state)
     md_env env;
     char folder[4096];
     setenv("MD_CACHE_DIR", "", 1);
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_string_equal(env.cache_dir, "");
     setenv("HOME", "/home/x", 1);
     setenv("XDG_CACHE_HOME", "relative", 1);
-    assert_true(md_env_cache_folder(folder));
+    assert_true(md_env_cache_folder(folder, NULL));
     assert_string_equal(folder, "/home/x/.cache/multidispatch");
     setenv("XDG_CACHE_HOME", "/cache", 1);
-    assert_true(md_env_cache_folder(folder));
+    assert_true(md_env_cache_folder(folder, NULL));
     assert_string_equal(folder, "/cache/multidispatch");
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
-    assert_false(md_env_cache_folder(folder));
+    assert_false(md_env_cache_folder(folder, NULL));
 }
 
 /* A folder that does not fit, or is none of the specification's, is none. */
@@ -167,15 +167,15 @@ static void a_runtime_folder_is_whole(void **state)
         const char next = wanted[n];
         wanted[n] = 0;
         setenv("XDG_RUNTIME_DIR", wanted, 1);
-        assert_int_equal(md_env_runtime_folder(folder), n < sizeof folder);
+        assert_int_equal(md_env_runtime_folder(folder, NULL), n < sizeof folder);
         if (n < sizeof folder)
             assert_string_equal(folder, wanted);
         wanted[n] = next;
     }
     setenv("XDG_RUNTIME_DIR", "relative", 1);
-    assert_false(md_env_runtime_folder(folder));
+    assert_false(md_env_runtime_folder(folder, NULL));
     unsetenv("XDG_RUNTIME_DIR");
-    assert_false(md_env_runtime_folder(folder));
+    assert_false(md_env_runtime_folder(folder, NULL));
 }
 
 static void empty_is_unset_and_unknown_is_told(void **state)
@@ -184,13 +184,63 @@ static void empty_is_unset_and_unknown_is_told(void **state)
     md_env env;
     setenv("MD_SELECT", "", 1);
     setenv("MD_TEST_EFFORT", "1", 1); /* of tests, which look at what is logged */
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_int_equal(env.select, MD_SELECT_DEFAULT);
     assert_string_equal(env.unknown, "");
     setenv("MD_HINT", "64", 1);
-    assert_ok(md_env_read(&env));
+    assert_ok(md_env_read(&env, NULL));
     assert_string_equal(env.unknown, "MD_HINT");
     unsetenv("MD_TEST_EFFORT");
+}
+
+/* What is read from a copy stays as it was, whatever the program sets, and ends where a name does. */
+static void a_copy_stays(void **state)
+{
+    (void)state;
+    md_env env;
+    char folder[4096];
+    setenv("MD_DEVICE", "host", 1);
+    setenv("MD_CC_OF_OTHERS", "tcc", 1);
+    setenv("XDG_RUNTIME_DIR", "/run/own", 1);
+    setenv("OWN", "", 1);
+    setenv("OWN_SECOND", "second", 1);
+    char **copy = md_env_copy(), *before = strdup(md_env_path(copy));
+    md_env_child child;
+    assert_ok(md_env_child_make(&child, copy, NULL));
+    char *path = strdup(getenv("PATH") ? getenv("PATH") : "");
+    setenv("MD_DEVICE", "cuda", 1);
+    setenv("MD_SELECT", "wrong", 1);
+    setenv("MD_HINT", "64", 1);
+    setenv("XDG_RUNTIME_DIR", "/run/other", 1);
+    setenv("OWN_SECOND", "third", 1);
+    setenv("OWN", "set", 1);
+    setenv("PATH", "/nonexistent", 1);
+    assert_ok(md_env_read(&env, copy));
+    assert_string_equal(env.device, "host");
+    assert_null(env.cc);
+    assert_string_equal(env.unknown, "MD_CC_OF_OTHERS");
+    assert_true(md_env_runtime_folder(folder, copy));
+    assert_string_equal(folder, "/run/own");
+    assert_null(md_env_foreign(copy, "OWN"));
+    assert_null(md_env_foreign(copy, "OWN_"));
+    assert_string_equal(md_env_foreign(copy, "OWN_SECOND"), "second");
+    assert_string_equal(md_env_foreign(NULL, "OWN_SECOND"), "third");
+    assert_string_equal(md_env_path(copy), before);
+    assert_string_equal(md_env_path(NULL), "/nonexistent");
+    assert_string_equal(child.path, before);
+    bool is_passed_on = false;
+    for (char **p = child.variables; *p; p++)
+        is_passed_on = is_passed_on || strcmp(*p, "OWN_SECOND=second") == 0;
+    assert_true(is_passed_on);
+    md_env_child_finish(&child);
+    free(copy);
+    free(before);
+    setenv("PATH", path, 1);
+    free(path);
+    unsetenv("OWN");
+    unsetenv("OWN_SECOND");
+    unsetenv("MD_CC_OF_OTHERS");
+    unsetenv("XDG_RUNTIME_DIR");
 }
 
 static void table_ends(void **state)
@@ -212,6 +262,7 @@ int main(void)
         cmocka_unit_test_setup(good_values_arrive, clear),
         cmocka_unit_test_setup(words_are_the_enums, clear),
         cmocka_unit_test_setup(bad_values_are_named, clear),
+        cmocka_unit_test_setup(a_copy_stays, clear),
         cmocka_unit_test_setup(an_empty_cache_folder_is_none, clear),
         cmocka_unit_test_setup(a_runtime_folder_is_whole, clear),
         cmocka_unit_test_setup(empty_is_unset_and_unknown_is_told, clear),

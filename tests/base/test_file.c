@@ -25,7 +25,7 @@ static const char *const folder = temp.path;
 static int make_folder(void **state)
 {
     (void)state;
-    return md_temp_make(&temp) != MD_OK;
+    return md_temp_make(&temp, NULL) != MD_OK;
 }
 
 static int remove_folder(void **state)
@@ -182,11 +182,11 @@ static void temp_folder_is_private_and_follows_tmpdir(void **state)
     assert_int_equal(facts.st_mode & 0777, 0700);
     md_temp inner;
     setenv("TMPDIR", folder, 1);
-    assert_ok(md_temp_make(&inner));
+    assert_ok(md_temp_make(&inner, NULL));
     assert_int_equal(strncmp(inner.path, folder, strlen(folder)), 0);
     md_temp_remove(&inner);
     setenv("TMPDIR", in_folder("missing"), 1);
-    assert_fails(md_temp_make(&inner), MD_IO, "missing");
+    assert_fails(md_temp_make(&inner, NULL), MD_IO, "missing");
     unsetenv("TMPDIR");
 }
 
@@ -203,10 +203,10 @@ static void without_files_to_open_nothing_is_left(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){0, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const md_status s = md_temp_make(&inner);
+    const md_status s = md_temp_make(&inner, NULL);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     md_temp kept;
-    assert_ok(md_temp_make(&kept));
+    assert_ok(md_temp_make(&kept, NULL));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     md_temp_remove(&kept);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -224,21 +224,21 @@ static void leftovers_are_swept(void **state)
     char file[sizeof theirs.path + 16];
     int ends[2], wait_status = 0;
     setenv("TMPDIR", folder, 1);
-    assert_ok(md_temp_make(&ours));
+    assert_ok(md_temp_make(&ours, NULL));
     assert_int_equal(pipe(ends), 0);
     const pid_t child = fork();
     if (child == 0) {
-        (void)(md_temp_make(&theirs) == MD_OK && write(ends[1], theirs.path, sizeof theirs.path));
+        (void)(md_temp_make(&theirs, NULL) == MD_OK && write(ends[1], theirs.path, sizeof theirs.path));
         pause();
     }
     assert_int_equal(read(ends[0], theirs.path, sizeof theirs.path), sizeof theirs.path);
     snprintf(file, sizeof file, "%s/kernel.c", theirs.path);
     assert_ok(md_file_write(file, "x", 1));
-    md_temp_sweep();
+    md_temp_sweep(NULL);
     assert_int_equal(access(file, F_OK), 0);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, &wait_status, 0), child);
-    md_temp_sweep();
+    md_temp_sweep(NULL);
     assert_int_not_equal(access(theirs.path, F_OK), 0);
     assert_int_equal(access(ours.path, F_OK), 0);
     md_temp_remove(&ours);
@@ -266,10 +266,10 @@ static void a_temp_root_that_others_may_change_is_not_used(void **state)
         md_temp inner;
         assert_int_equal(chmod(own, cases[i].mode) | chmod(above, cases[i].above), 0);
         if (cases[i].why)
-            assert_fails(md_temp_check(), MD_IO, cases[i].why);
+            assert_fails(md_temp_check(NULL), MD_IO, cases[i].why);
         else
-            assert_ok(md_temp_check());
-        assert_ok(md_temp_make(&inner));
+            assert_ok(md_temp_check(NULL));
+        assert_ok(md_temp_make(&inner, NULL));
         assert_int_equal(strncmp(inner.path, own, strlen(own)) == 0, cases[i].why == NULL);
         md_temp_remove(&inner);
     }
@@ -291,12 +291,12 @@ static void files_are_no_standard_descriptors(void **state)
     const bool is_free = fcntl(STDIN_FILENO, F_GETFD) < 0 && fcntl(STDERR_FILENO, F_GETFD) < 0;
     const bool closes = fcntl(taken, F_GETFD) == FD_CLOEXEC;
     md_temp inner;
-    const md_status made = md_temp_make(&inner);
+    const md_status made = md_temp_make(&inner, NULL);
     const md_status written = md_file_write(in_folder("file"), "text", 4);
     const md_status read = md_file_read(&back, NULL, in_folder("file"));
     int32_t code = -1;
     const md_status ran =
-        md_process_run(&code, &said, (const char *const[]){"sh", "-c", "echo here >&2", NULL}, 0, NULL);
+        md_process_run(&code, &said, (const char *const[]){"sh", "-c", "echo here >&2", NULL}, 0, NULL, NULL);
     dup2(in, STDIN_FILENO);
     dup2(err, STDERR_FILENO);
     close(in);

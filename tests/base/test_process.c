@@ -16,7 +16,7 @@ static const char *const folder = temp.path;
 static int make_folder(void **state)
 {
     (void)state;
-    return md_temp_make(&temp) != MD_OK;
+    return md_temp_make(&temp, NULL) != MD_OK;
 }
 
 static int remove_folder(void **state)
@@ -31,7 +31,7 @@ static char *ask_child(const char *command, const char *temporary)
 {
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 20000, temporary));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", command, NULL}, 20000, NULL, temporary));
     assert_int_equal(code, 0);
     return output;
 }
@@ -101,14 +101,15 @@ static void programs_run(void **state)
     int32_t code = -1;
     char *output = NULL;
     assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "echo out; echo err >&2; exit 3", NULL},
-                             0, NULL));
+                             0, NULL, NULL));
     assert_int_equal(code, 3);
     assert_non_null(strstr(output, "out\n"));
     assert_non_null(strstr(output, "err\n"));
     free(output);
-    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000, NULL));
+    assert_ok(
+        md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "read x || exit 4", NULL}, 20000, NULL, NULL));
     assert_int_equal(code, 4); /* stdin is empty */
-    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0, NULL));
+    assert_ok(md_process_run(&code, NULL, (const char *const[]){"sh", "-c", "kill -9 $$", NULL}, 0, NULL, NULL));
     assert_int_equal(code, 128 + 9);
 }
 
@@ -117,8 +118,9 @@ static void output_is_cut_at_64_kib(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(md_process_run(
-        &code, &output, (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000, NULL));
+    assert_ok(md_process_run(&code, &output,
+                             (const char *const[]){"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL}, 20000,
+                             NULL, NULL));
     assert_int_equal(code, 0);
     assert_int_equal(strlen(output), 64 * 1024);
     free(output);
@@ -129,12 +131,13 @@ static void missing_programs_are_not_found(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0, NULL),
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"no-such-program-here", NULL}, 0, NULL, NULL),
                  MD_NOT_FOUND, "no-such-program-here");
-    assert_fails(md_process_run(&code, &output, (const char *const[]){folder, NULL}, 0, NULL), MD_IO, folder);
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0, NULL), MD_NOT_FOUND,
-                 "/no/such/program");
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"", NULL}, 0, NULL), MD_NOT_FOUND, "cannot run");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){folder, NULL}, 0, NULL, NULL), MD_IO, folder);
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"/no/such/program", NULL}, 0, NULL, NULL),
+                 MD_NOT_FOUND, "/no/such/program");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"", NULL}, 0, NULL, NULL), MD_NOT_FOUND,
+                 "cannot run");
     assert_null(output);
     assert_int_equal(code, -1);
 }
@@ -156,10 +159,10 @@ static void path_is_searched(void **state)
     char *output = NULL;
     snprintf(path, sizeof path, "/nowhere::%s:%s:%s", folder, first, second);
     setenv("PATH", path, 1);
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0, NULL), MD_IO, "tool");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0, NULL, NULL), MD_IO, "tool");
     snprintf(path, sizeof path, "%s/tool", second);
     assert_int_equal(chmod(path, 0700), 0);
-    assert_ok(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0, NULL));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"tool", NULL}, 0, NULL, NULL));
     setenv("PATH", keep, 1);
     assert_string_equal(output, "second\n");
     free(output);
@@ -172,11 +175,11 @@ static void slow_programs_are_ended(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_fails(md_process_run(&code, &output, (const char *const[]){"sleep", "10000", NULL}, 100, NULL), MD_TIMEOUT,
-                 "100 ms");
+    assert_fails(md_process_run(&code, &output, (const char *const[]){"sleep", "10000", NULL}, 100, NULL, NULL),
+                 MD_TIMEOUT, "100 ms");
     /* One that closes its output and goes on. */
     assert_fails(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "exec >&- 2>&-; sleep 10000", NULL},
-                                100, NULL),
+                                100, NULL, NULL),
                  MD_TIMEOUT, "100 ms");
     assert_null(output);
 }
@@ -187,8 +190,8 @@ static void orphans_do_not_block(void **state)
     (void)state;
     int32_t code = -1;
     char *output = NULL;
-    assert_ok(
-        md_process_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 10000 & echo $!", NULL}, 0, NULL));
+    assert_ok(md_process_run(&code, &output, (const char *const[]){"sh", "-c", "sleep 10000 & echo $!", NULL}, 0, NULL,
+                             NULL));
     assert_int_equal(code, 0);
     const pid_t left = (pid_t)atoi(output);
     assert_true(left > 1);

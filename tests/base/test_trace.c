@@ -19,7 +19,7 @@ static char path[sizeof folder.path + 16];
 static int make_folder(void **state)
 {
     (void)state;
-    if (md_temp_make(&folder) != MD_OK)
+    if (md_temp_make(&folder, NULL) != MD_OK)
         return 1;
     snprintf(path, sizeof path, "%s/trace.json", folder.path);
     return 0;

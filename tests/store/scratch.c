@@ -24,7 +24,7 @@ int scratch_setup(void **state)
     scratch *s = calloc(1, sizeof *s);
     if (!s)
         return -1;
-    const char *root = md_env_foreign("TMPDIR");
+    const char *root = md_env_foreign(NULL, "TMPDIR");
     snprintf(s->folder, sizeof s->folder, "%s/multidispatch-test-XXXXXX", root ? root : "/tmp");
     if (!mkdtemp(s->folder))
         return -1;

@@ -44,7 +44,7 @@ static int try_program(const char *path)
 
 /* Finds the program in PATH. posix_spawnp cannot always report a missing program: if it forks (Valgrind, some C
  * libraries), the child just exits with 127. */
-static int find_program(char out[4096], const char *name)
+static int find_program(char out[4096], const char *name, const char *path)
 {
     if (strchr(name, '/') || !name[0]) {
         int n = snprintf(out, 4096, "%s", name);
@@ -53,7 +53,7 @@ static int find_program(char out[4096], const char *name)
         return n < 4096 ? try_program(out) : ENAMETOOLONG;
     }
     int reason = ENOENT;
-    for (const char *folder = md_env_path();; folder++) {
+    for (const char *folder = path;; folder++) {
         int length = (int)strcspn(folder, ":");
         int n = snprintf(out, 4096, "%.*s/%s", length ? length : 1, length ? folder : ".", name);
         int failed = n < 4096 ? try_program(out) : ENAMETOOLONG;
@@ -135,11 +135,11 @@ static int spawn_program(child *c, const char *program, const char *const *argv,
 
 /* The child's argv[0] is its whole path: a compiler looks for its parts beside itself, and not every process has a PATH
  * by which it would find itself. */
-static int spawn_child(child *c, const char *const *argv, int write_end, char **environment)
+static int spawn_child(child *c, const char *const *argv, int write_end, const md_env_child *environment)
 {
     char program[4096];
     size_t n = 0;
-    int reason = find_program(program, argv[0]);
+    int reason = find_program(program, argv[0], environment->path);
     if (reason)
         return reason;
     while (argv[n])
@@ -149,10 +149,10 @@ static int spawn_child(child *c, const char *const *argv, int write_end, char **
         return ENOMEM;
     memcpy(own, argv, (n + 1) * sizeof *own);
     own[0] = program;
-    reason = spawn_program(c, program, own, write_end, environment);
+    reason = spawn_program(c, program, own, write_end, environment->variables);
     for (int i = 0; reason == EAGAIN && i < BUSY_TRIES; i++) { /* too many processes just now */
         nanosleep(&(struct timespec){.tv_nsec = BUSY_MS * 1000000}, NULL);
-        reason = spawn_program(c, program, own, write_end, environment);
+        reason = spawn_program(c, program, own, write_end, environment->variables);
     }
     free(own);
     return reason;
@@ -235,15 +235,16 @@ static md_status open_output(child *c, int *write_end, bool wants_text)
     return md_fail(MD_IO, "cannot make a pipe: %s", strerror(reason));
 }
 
-md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms, const char *temp)
+md_status md_process_run(int32_t *exit_code, char **output, const char *const *argv, int32_t limit_ms,
+                         char *const *environment, const char *temp)
 {
     child c = {.deadline_ns = limit_ms > 0 ? md_clock_ns() + (uint64_t)limit_ms * 1000000u : 0};
     int write_end = -1;
-    md_env_child environment;
-    MD_TRY(md_env_child_make(&environment, temp));
+    md_env_child own;
+    MD_TRY(md_env_child_make(&own, environment, temp));
     md_status opened = open_output(&c, &write_end, output != NULL);
-    int reason = opened == MD_OK ? spawn_child(&c, argv, write_end, environment.variables) : 0;
-    md_env_child_finish(&environment);
+    int reason = opened == MD_OK ? spawn_child(&c, argv, write_end, &own) : 0;
+    md_env_child_finish(&own);
     MD_TRY(opened);
     close(write_end);
     md_status status = MD_OK;

@@ -207,7 +207,7 @@ static md_status open_device(md_dev **out, const md_dev_options *options, int32_
         return md_fail_memory();
     if (options->pool && options->while_opening)
         md_jobs_submit(md_pool_jobs(options->pool), options->while_opening, NULL);
-    dev->base.ops = md_env_foreign(TOOL) ? &cuda_ops_named : &cuda_ops;
+    dev->base.ops = md_env_foreign(options->environment, TOOL) ? &cuda_ops_named : &cuda_ops;
     dev->base.pool = options->pool;
     dev->base.log = options->log;
     dev->owner = getpid();

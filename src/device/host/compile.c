@@ -90,13 +90,14 @@ static void read_version(char out[128], const char *text)
     snprintf(out, 128, "%s%s%s", is_clang ? "clang" : is_gcc ? "gcc" : first, last[0] ? " " : "", last);
 }
 
-md_status md_dev_host_compiler_version(char out[128], const md_dev_host_command *command)
+md_status md_dev_host_compiler_version(char out[128], const md_dev_host *host)
 {
+    const md_dev_host_command *command = &host->command;
     enum { LIMIT_MS = 10000 };
     const char *const argv[] = {command->argv[0], "--version", NULL};
     int32_t exit_code = 0;
     char *text = NULL;
-    MD_TRY(md_process_run(&exit_code, &text, argv, MD_MIN(LIMIT_MS, command->limit_ms), NULL));
+    MD_TRY(md_process_run(&exit_code, &text, argv, MD_MIN(LIMIT_MS, command->limit_ms), host->base.environment, NULL));
     md_status status = MD_OK;
     if (exit_code != 0)
         status = md_fail(MD_COMPILE, "'%.200s --version' ends with status %d", command->argv[0], exit_code);
@@ -124,6 +125,12 @@ static void first_error(char out[400], const char *text, const char *folder)
     out[used] = 0;
 }
 
+static md_status run_once(int32_t *exit_code, char **text, const md_dev_host *host, const char *const *argv,
+                          const char *folder)
+{
+    return md_process_run(exit_code, text, argv, host->command.limit_ms, host->base.environment, folder);
+}
+
 /* Where the system has no room for the compiler's own child processes, it may have room soon: other compilers end. So
  * it is tried again, one compiler at a time. */
 static md_status run_with_room(int32_t *exit_code, char **text, md_dev_host *host, const char *const *argv,
@@ -131,7 +138,7 @@ static md_status run_with_room(int32_t *exit_code, char **text, md_dev_host *hos
 {
     enum { TRIES = 20, PAUSE_NS = 100 * 1000 * 1000 };
     static const char no_room[] = "Resource temporarily unavailable"; /* EAGAIN in the child's language */
-    md_status status = md_process_run(exit_code, text, argv, host->command.limit_ms, folder);
+    md_status status = run_once(exit_code, text, host, argv, folder);
     if (status != MD_OK || *exit_code == 0 || !strstr(*text, no_room))
         return status;
     pthread_mutex_lock(&host->lock_of_retries);
@@ -140,7 +147,7 @@ static md_status run_with_room(int32_t *exit_code, char **text, md_dev_host *hos
         free(*text);
         *text = NULL;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-        status = md_process_run(exit_code, text, argv, host->command.limit_ms, folder);
+        status = run_once(exit_code, text, host, argv, folder);
     }
     host->lacks_room = status == MD_OK && *exit_code != 0 && strstr(*text, no_room);
     pthread_mutex_unlock(&host->lock_of_retries);
@@ -199,7 +206,7 @@ md_status md_dev_host_compile(void **binary, size_t *n_bytes, md_dev *dev, const
     if (!dev->facts.can_compile)
         return md_fail(MD_COMPILE, "no working C compiler '%.200s' (MD_CC)", host->command.argv[0]);
     md_temp folder;
-    MD_TRY(md_temp_make(&folder));
+    MD_TRY(md_temp_make(&folder, dev->environment));
     md_status status = compile_in(binary, n_bytes, host, folder.path, source);
     md_temp_remove(&folder);
     return status;

@@ -52,7 +52,8 @@ static md_status load(md_dev_kernel **out, md_dev *dev, const void *binary, size
         kernel->function = source->function;
     } else {
         pthread_mutex_lock(lock);
-        md_status status = md_dev_host_load(&kernel->library, &kernel->entry, binary, n_bytes, source->entry);
+        md_status status =
+            md_dev_host_load(&kernel->library, &kernel->entry, binary, n_bytes, source->entry, dev->environment);
         pthread_mutex_unlock(lock);
         if (status != MD_OK) {
             free(kernel);
@@ -287,13 +288,14 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     md_dev_host *host = calloc(1, sizeof *host);
     if (!host)
         return md_fail_memory();
-    if (md_temp_check() != MD_OK)
+    if (md_temp_check(options->environment) != MD_OK)
         md_log_at(options->log, MD_LOG_WARN, "%s", md_last_error());
-    md_temp_sweep();
+    md_temp_sweep(options->environment);
     host->base.ops = options->cancel.asked ? &asking_ops : &host_ops;
     host->base.pool = options->pool;
     host->base.cancel = options->cancel;
     host->base.log = options->log;
+    host->base.environment = options->environment;
     md_dev_facts *facts = &host->base.facts;
     md_status status = init_command(host, facts, options);
     if (status != MD_OK) {
@@ -304,7 +306,7 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
     md_mutex_init(&host->lock_of_loader);
     md_mutex_init(&host->lock_of_retries);
     status = options->is_bundled ? md_fail(MD_COMPILE, "kernels come from bundles")
-                                 : md_dev_host_compiler_version(facts->compiler, &host->command);
+                                 : md_dev_host_compiler_version(facts->compiler, host);
     facts->can_compile = status == MD_OK;
     if (status == MD_OK)
         status = remake_command(host);

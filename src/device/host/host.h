@@ -39,13 +39,13 @@ md_status md_dev_host_command_init(md_dev_host_command *out, const char *cc, con
 md_status md_dev_host_flags(char out[512], const char *isa);
 void md_dev_host_command_finish(md_dev_host_command *command);
 /** Asks the compiler for its version ("gcc 12.2.0"). NOT_FOUND, TIMEOUT, COMPILE if it does not work. */
-md_status md_dev_host_compiler_version(char out[128], const md_dev_host_command *command);
+md_status md_dev_host_compiler_version(char out[128], const md_dev_host *host);
 md_status md_dev_host_compile(void **binary, size_t *n_bytes, md_dev *dev, const md_kn_launch_source *source);
 
 /* load.c */
 /** Loads a shared object from memory. The caller closes *library with dlclose. */
 md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes,
-                           const char *name);
+                           const char *name, char *const *environment);
 
 /* rates.c */
 enum { MD_DEV_HOST_RATES = 5 };

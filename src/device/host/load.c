@@ -58,11 +58,11 @@ static void *open_from_memory(const void *binary, size_t n_bytes)
     return library;
 }
 
-static md_status open_from_folder(void **library, const void *binary, size_t n_bytes)
+static md_status open_from_folder(void **library, const void *binary, size_t n_bytes, char *const *environment)
 {
     md_temp folder;
     char path[sizeof folder.path + 16];
-    MD_TRY(md_temp_make(&folder));
+    MD_TRY(md_temp_make(&folder, environment));
     snprintf(path, sizeof path, "%s/kernel.so", folder.path);
     md_status status = md_file_write(path, binary, n_bytes);
     if (status == MD_OK && !(*library = open_library(path))) {
@@ -129,14 +129,14 @@ static void read_pages(void *library, const char *binary)
 }
 
 md_status md_dev_host_load(void **library, md_kn_host_entry *entry, const void *binary, size_t n_bytes,
-                           const char *name)
+                           const char *name, char *const *environment)
 {
     if (!is_whole(binary, n_bytes))
         return md_fail(MD_DEVICE, "a compiled kernel cannot be loaded: %zu bytes that are no whole shared object",
                        n_bytes);
     void *lib = open_from_memory(binary, n_bytes);
     if (!lib)
-        MD_TRY(open_from_folder(&lib, binary, n_bytes));
+        MD_TRY(open_from_folder(&lib, binary, n_bytes, environment));
     void *symbol = dlsym(lib, name);
     if (!symbol) {
         dlclose(lib);

@@ -58,7 +58,7 @@ static void *open_library(void)
         for (int32_t i = 0; i < MD_COUNT(sonames) && !library; i++)
             library = dlopen(sonames[i], modes[mode]);
     for (int32_t i = 0; i < MD_COUNT(variables) && !library; i++)
-        library = open_below(md_env_foreign(variables[i]));
+        library = open_below(md_env_foreign(NULL, variables[i]));
     for (int32_t i = 0; i < MD_COUNT(roots) && !library; i++)
         library = open_below(roots[i]);
     return library;

@@ -29,11 +29,11 @@ static const char *distrust(int fd)
 }
 
 /* The runtime folder, which is local to the machine, else the cache folder, which is made where it is missing. */
-static bool lock_folder(char out[4096])
+static bool lock_folder(char out[4096], char *const *environment)
 {
-    if (md_env_runtime_folder(out))
+    if (md_env_runtime_folder(out, environment))
         return true;
-    if (!md_env_cache_folder(out))
+    if (!md_env_cache_folder(out, environment))
         return false;
     for (char *slash = strchr(out + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -55,18 +55,18 @@ static void lock_name(char out[64], const md_dev_facts *facts)
 }
 
 /* Opens the lock's file. -1, and *why, if there is none that only this user can write. */
-static int open_lock(char path[4096], const char **why, const md_dev_facts *facts)
+static int open_lock(char path[4096], const char **why, const md_dev *dev)
 {
     char name[64];
     *why = "neither XDG_RUNTIME_DIR, XDG_CACHE_HOME nor HOME is set";
     snprintf(path, 4096, "no folder");
-    if (!lock_folder(path))
+    if (!lock_folder(path, dev->environment))
         return -1;
     const int folder = md_above_standard(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     *why = folder < 0 ? strerror(errno) : distrust(folder);
     int fd = -1;
     if (!*why) {
-        lock_name(name, facts);
+        lock_name(name, &dev->facts);
         fd = md_above_standard(openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
         *why = fd < 0 ? strerror(errno) : distrust(fd);
     }
@@ -85,7 +85,7 @@ bool md_tn_lock(md_tn_work *w)
     const char *why;
     if (w->dev->ops->is_simulated)
         return true;
-    const int fd = open_lock(path, &why, &w->dev->facts);
+    const int fd = open_lock(path, &why, w->dev);
     if (fd < 0) {
         md_log_once(
             w->dev->log, MD_LOG_NO_LOCK, MD_LOG_WARN,

@@ -3,8 +3,10 @@
 #include "support/check.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/auxv.h>
 #include <sys/mount.h>
@@ -47,18 +49,15 @@ static int remove_folder(void **state)
     return 0;
 }
 
-/* A softmax of [1, 2] by a context of the host. *variant: what served. */
-static md_status compute(char variant[160], int32_t threads)
+/* A softmax of [1, 2]. *variant: what served. */
+static md_status compute_in(char variant[160], md_context *context)
 {
     float x[2] = {1, 2}, y[2] = {0};
     const int64_t size[] = {1, 2};
     const md_tensor tx = md_tensor_make(x, MD_F32, 2, size), ty = md_tensor_make(y, MD_F32, 2, size);
-    md_context *context = NULL;
     md_op *op = NULL;
     md_choice choice = {0};
-    md_status s = md_context_create(&context, &(md_context_options){.device = "host", .threads = threads});
-    if (s == MD_OK)
-        s = md_op_create(&op, context, "softmax", &(md_op_options){.hints = "16"});
+    md_status s = md_op_create(&op, context, "softmax", &(md_op_options){.hints = "16"});
     if (s == MD_OK)
         s = md_call(op, NULL, (md_arg[]){md_t(&ty), md_t(&tx)}, 2);
     if (s == MD_OK)
@@ -66,20 +65,27 @@ static md_status compute(char variant[160], int32_t threads)
     if (s == MD_OK && !(y[0] > 0.268f && y[0] < 0.27f && y[1] > 0.73f && y[1] < 0.732f))
         s = MD_INTERNAL;
     snprintf(variant, 160, "%s", choice.variant[0] ? choice.variant[0] : "none");
-    if (s != MD_OK)
-        fprintf(stderr, "%s: %s\n", md_status_name(s), md_last_error());
     md_op_destroy(&op);
-    md_context_destroy(&context);
     return s;
+}
+
+static md_status create(md_context **context, int32_t threads)
+{
+    return md_context_create(context, &(md_context_options){.device = "host", .threads = threads});
 }
 
 /* 0: computed by a compiled kernel. 2: by the reference. 1: not at all. */
 static int compute_exit_code(int32_t threads)
 {
+    md_context *context = NULL;
     char variant[160];
-    if (compute(variant, threads) != MD_OK)
-        return 1;
-    return strcmp(variant, "reference") ? 0 : 2;
+    md_status s = create(&context, threads);
+    if (s == MD_OK)
+        s = compute_in(variant, context);
+    if (s != MD_OK)
+        fprintf(stderr, "%s: %s\n", md_status_name(s), md_last_error());
+    md_context_destroy(&context);
+    return s != MD_OK ? 1 : strcmp(variant, "reference") ? 0 : 2;
 }
 
 /* Runs a case in a child. Its exit status, as in a shell. */
@@ -187,6 +193,48 @@ static void a_process_without_an_environment_compiles(void **state)
     assert_int_equal(run_child(without_environment), 0);
 }
 
+/* A thread of the application that changes the environment all the time. */
+static void *change_environment(void *done)
+{
+    char value[400] = "";
+    for (size_t n = 0; !atomic_load((_Atomic bool *)done); n = (n + 1) % (sizeof value - 1)) {
+        memset(value, 'x', n);
+        value[n] = 0;
+        setenv("APPLICATIONS_OWN", value, 1);
+        setenv("TMPDIR", value, 1);
+        unsetenv(n % 2 ? "TMPDIR" : "APPLICATIONS_OWN");
+    }
+    return NULL;
+}
+
+/* A context compiles by the environment that it was made in. */
+static int with_a_changing_environment(void)
+{
+    md_context *context = NULL;
+    pthread_t changer;
+    _Atomic bool is_done = false;
+    char variant[160] = "";
+    setenv("MD_CACHE_DIR", "", 1);
+    unsetenv("MD_CC");
+    if (create(&context, 2) != MD_OK)
+        return 1;
+    setenv("PATH", "/nonexistent", 1);
+    setenv("TMPDIR", "/nonexistent", 1);
+    if (pthread_create(&changer, NULL, change_environment, &is_done) != 0)
+        return 1;
+    const md_status s = compute_in(variant, context);
+    atomic_store(&is_done, true);
+    pthread_join(changer, NULL);
+    md_context_destroy(&context);
+    return s != MD_OK ? 1 : strcmp(variant, "reference") ? 0 : 2;
+}
+
+static void a_program_changes_its_environment_while_kernels_are_built(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(with_a_changing_environment), 0);
+}
+
 static int with_few_processes(void)
 {
     const struct rlimit few = {24, 24};
@@ -288,6 +336,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_set_user_id_program_runs_nothing_of_its_callers, make_folder, remove_folder),
         cmocka_unit_test(a_process_without_an_environment_compiles),
+        cmocka_unit_test(a_program_changes_its_environment_while_kernels_are_built),
         cmocka_unit_test(threads_leave_room_for_the_compiler),
         cmocka_unit_test(a_container_that_may_not_write_compiles),
         cmocka_unit_test_setup_teardown(files_that_may_not_grow_end_nothing, make_folder, remove_folder),

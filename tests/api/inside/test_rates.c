@@ -12,7 +12,7 @@ static md_temp folder;
 static int make_folder(void **state)
 {
     (void)state;
-    return md_temp_make(&folder) != MD_OK;
+    return md_temp_make(&folder, NULL) != MD_OK;
 }
 
 static int remove_folder(void **state)

@@ -185,7 +185,7 @@ static void fast_start_up_files(void **state)
     assert_int_equal(system(command), 0);
     assert_ok(md_file_read(&binary, &n, path));
     const unsigned before = process_float_mode();
-    assert_ok(md_dev_host_load(&library, &entry, binary, n, "md_kernel"));
+    assert_ok(md_dev_host_load(&library, &entry, binary, n, "md_kernel", NULL));
     assert_int_equal(process_float_mode(), before);
     dlclose(library);
     free(binary);
