@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,7 @@ TESTS_OF = {
     "sequence": ["sequence", "test_api_faults"],
     "combo": ["combo", "test_list", "test_list_input"],
     "list": ["list"],
-    "package": ["package", "fuzz_package"],
+    "package": ["package", "fuzz_package", "package_torch_more:test_backend_package.py"],
     "python": ["python"],
     "stats": ["stats", "test_api_scripted", "api:test_life", "test_options", "test_hybrid", "reports"],
     "api": ["api", "stats", "sequence", "test_policy", "test_dispatch_faults", "fuzz_op", "fuzz_hints", "ctypes", "example first_program"],
@@ -58,7 +59,9 @@ THEN = {
 # Tests of the Python package are asked first if their file is called as the source; these are called otherwise.
 PYTHON_KIN = {"compile": "backend", "plan": "backend", "plan_run": "backend", "plan_steps": "backend", "list": "lists",
               "__init__": "package", "ops": "package", "exchange": "package", "make": "package", "call": "package"}
-QUICK = 5.0  # seconds: programs that take longer wait until all quicker ones of their stage let a fault through
+# What compares much to the letter notices most, and is asked among the first of its stage.
+BROAD = {"test_numbers", "test_digests", "test_programs", "test_check", "test_conformance"}
+QUICK = 5.0  # seconds: programs that take longer wait for the quicker ones of their stage, unless they are called as the source
 CMOCKA_FAILED = "[  FAILED  ]"
 EXIT_SKIPPED = 77
 PASSED, FAILED, SKIPPED, HUNG = "passed", "failed", "skipped", "hung"
@@ -117,6 +120,14 @@ class Build:
                           "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))}
         if not self.build_env["CCACHE_DIR"]:
             del self.build_env["CCACHE_DIR"]
+
+    def use_kept_kernels(self, folder):
+        """Tests compile by the compiler that keeps what it made (tests/support/cc), of all jobs in one folder: most faults
+        change no kernel."""
+        wrapper = self.build / "tests" / "support" / "cc"
+        if (self.tree / "tests" / "support" / "cc").is_dir():
+            self.make(["tests/support/cc/cc"])
+            self.env |= {"PATH": f"{wrapper}:{os.environ.get('PATH', '/usr/bin:/bin')}", "TEST_CC_KEPT": str(folder), "TEST_CC_OPTIMIZE": "-Og"}
 
     def command(self, *words):
         return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace")
@@ -231,6 +242,12 @@ class Build:
     def suites(test):
         return {s.split(":")[-1] for s in test["suite"]}
 
+    @staticmethod
+    def is_called_as(test, path):
+        """True if the name of the source, or its first word, is a word of the test's: chain_few.c and test_chain."""
+        words, stem = re.split(r"[_:.]", test), pathlib.PurePath(path).stem
+        return f"_{stem}_" in f"_{'_'.join(words)}_" or stem.split("_")[0] in words
+
     def is_kin(self, test, path):
         """True if the test's sources lie in the room of `tests` that is called as the source's; of Python: see PYTHON_KIN."""
         if ":" in test and path.startswith("src/python/"):
@@ -292,11 +309,13 @@ class Times:
             self.file.write_text(json.dumps({"key": self.key, "times": self.of}), encoding="utf-8")
 
     def in_order(self, build, stages, path, first):
-        """The usable tests: stage by stage the quick ones, then the slow ones; among them those that caught a fault of this
-        file, those of its room, then by speed."""
+        """The usable tests: stage by stage those that caught a fault of this file or are called as it is, those of its room,
+        and the broad ones; then the others. In both the quick ones come first, by speed."""
         for names in stages:
-            usable = [n for n in names if self.of.get(n) is not None]
-            yield from sorted(usable, key=lambda n: (self.of[n] > QUICK, n not in first, not build.is_kin(n, path), self.of[n]))
+            usable = {n: self.of[n] for n in names if self.of.get(n) is not None}
+            near = {n for n in usable if n in first or build.is_called_as(n, path) or
+                    (usable[n] <= QUICK and (n in BROAD or build.is_kin(n, path)))}
+            yield from sorted(usable, key=lambda n: (n not in near, usable[n] > QUICK, n not in first, usable[n]))
 
     def limit(self, name):
-        return max(20.0, 20.0 * self.of[name])
+        return max(20.0, 20.0 * (self.of[name] or 0))
