@@ -1,8 +1,8 @@
 /* Which configs a search tries, in which order, and what it says of them, to the letter: on made-up families, so that
  * nothing here changes where a real family does. MD_UPDATE_GOLDEN=1 writes the file anew. */
+#include "support/golden.h"
 #include "tune/search_world.h"
 
-#include "base/file.h"
 #include "base/status.h"
 
 /* ---- Families whose model is a formula of their fields */
@@ -234,24 +234,9 @@ static void searches_go_as_before(void **state)
     (void)state;
     static const char path[] = MD_GOLDEN "/searches.txt";
     md_strbuf log = {0};
-    char *before = NULL;
-    size_t n = 0;
     for (int32_t i = 0; i < MD_COUNT(rows); i++)
         run(&log, &rows[i], 1000 + (uint64_t)i);
-    assert_false(log.failed);
-    if (getenv("MD_UPDATE_GOLDEN"))
-        assert_ok(md_file_replace(path, log.text, log.size));
-    assert_ok(md_file_read(&before, &n, path));
-    const char *a = log.text, *b = before;
-    for (int32_t line = 1; *a || *b; line++) {
-        const size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
-        if (na != nb || memcmp(a, b, na) != 0)
-            fail_msg("%s:%d:\nwas %.*s\nis  %.*s\nIf that is meant: MD_UPDATE_GOLDEN=1 writes it anew", path, line,
-                     (int)nb, b, (int)na, a);
-        a += na + (a[na] == '\n');
-        b += nb + (b[nb] == '\n');
-    }
-    free(before);
+    check_golden(path, &log);
     md_strbuf_finish(&log);
 }
 
