@@ -1,6 +1,6 @@
-/* What comes of a package whose plan is wrong in one place: golden/plans.txt has a line for each value of a plan and each
- * other value there, with the error, or with what a call computes then. MD_UPDATE_GOLDEN=1 writes it anew: look at the
- * diff, a plan that was refused should not be taken. */
+/* What comes of a package whose plan is wrong in one place: golden/plans.txt has a line for each value of a plan and
+ * each other value there, with the error, or with what a call computes then. MD_UPDATE_GOLDEN=1 writes it anew: look at
+ * the diff, a plan that was refused should not be taken. */
 #include "base/json.h"
 #include "base/status.h"
 #include "package/package.h"
