@@ -17,7 +17,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { MOST_FORMULAS = 128, DEVICES = 6, SHAPES = 6, RANDOM = 4, EMITTED = 29 }; /* one config in so many */
+enum { MOST_FORMULAS = 128, DEVICES = 6, SHAPES = 6, RANDOM = 4 };
+enum { EMITTED = 29, WHOLE = 2 | 8 }; /* one config in so many; shapes at which all values of fields are looked at */
 
 /* Of the dims in turn. */
 static const int64_t sizes[SHAPES][4] = {{7, 33, 100, 5},      {64, 128, 256, 512}, {1, 1000, 3, 4096},
@@ -166,13 +167,14 @@ static void facts_of(md_dev_facts *out, int device)
         assert_ok(md_dev_cuda_assume(out, devices[device].capability));
 }
 
-static void add_stage(numbers *n, const md_fa_target *target)
+/* is_whole: further values of fields, too, which only a measured search tries. */
+static void add_stage(numbers *n, const md_fa_target *target, bool is_whole)
 {
     n->target = target;
     for (const md_fa_family *const *f = md_fa_families(target->facts->kind); *f; f++) {
         n->family = *f;
         if (!(*f)->is_library && md_fa_applies(*f, target)) /* a new family changes only what it serves */
-            md_fa_each(target, *f, n->shape.size, take, n);
+            (is_whole ? md_fa_each_all : md_fa_each)(target, *f, n->shape.size, take, n);
     }
 }
 
@@ -188,7 +190,7 @@ static void add_program(numbers *n, const md_st_program *p)
                 size[d] = f->dim[d].size >= 0 ? f->dim[d].size : sizes[s][d % 4];
             md_tn_shape(&n->shape, p, size);
             for (int32_t stage = 0; stage < p->n_stages; stage++)
-                add_stage(n, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2});
+                add_stage(n, &(md_fa_target){p, stage, &facts, .allows_tf32 = s % 2}, (WHOLE >> s & 1));
         }
 }
 
