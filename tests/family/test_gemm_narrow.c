@@ -19,8 +19,9 @@ static void test_pairs(void **state)
         {"Y:i32[i,j] = sum[k](A:u8[i,k] * B:u8[j,k]) + sum[k](A:u8[i,k] * C:i8[j,k])", 120, 127},
     };
     static const char *const shapes[][2] = {{"gemm", "i=37, j=77, k=291"}, {"gemm", "i=3, j=5, k=32769"},
-                                            {"gemm", "i=13, j=1, k=1"},    {"gemv", "i=7, j=77, k=290"},
-                                            {"gemv", "i=1, j=33, k=65"},   {"gemv", "i=2, j=3, k=70001"}};
+                                            {"gemm", "i=13, j=1, k=1"},    {"gemm", "i=31, j=17, k=16384"},
+                                            {"gemv", "i=7, j=77, k=290"},  {"gemv", "i=1, j=33, k=65"},
+                                            {"gemv", "i=2, j=3, k=70001"}};
     (void)state;
     for (int i = 0; i < MD_COUNT(cases); i++)
         for (int s = 0; s < MD_COUNT(shapes); s++) {

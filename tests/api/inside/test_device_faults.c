@@ -198,7 +198,7 @@ static md_status call_launch(void)
 static md_status call_combo(void)
 {
     const md_arg args[] = {md_t(&tensor[2]), md_t(&tensor[0]), md_t(&tensor[3]), md_t(&tensor[1])};
-    return md_combo_call(context, NULL, &(md_combo_part){op, args, 2, 2}, 1);
+    return md_combo_call(context, NULL, (md_combo_part[]){{op, args, 2, 1}, {op, args + 2, 2, 1}}, 2);
 }
 
 static md_status make_list(md_list **list, md_arg args[2])

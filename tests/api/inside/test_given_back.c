@@ -88,10 +88,10 @@ static void combos(void)
     md_combo *combo = NULL, *late = NULL;
     size_t n = 0;
     open_all();
-    const md_combo_part own = {op, args, 2, 2};
-    assert_ok(md_combo_call(context, NULL, &own, 1));
-    assert_ok(md_combo_bind(&combo, context, &own, 1));
-    assert_ok(md_combo_bind(&late, context, &own, 1));
+    const md_combo_part own[] = {{op, args, 2, 1}, {op, args + 2, 2, 1}};
+    assert_ok(md_combo_call(context, NULL, own, 2));
+    assert_ok(md_combo_bind(&combo, context, own, 2));
+    assert_ok(md_combo_bind(&late, context, own, 2));
     assert_ok(md_combo_run(combo, NULL, NULL, 0));
     assert_ok(md_combo_explain(combo, 1, count, &n));
     md_combo_destroy(&combo);
