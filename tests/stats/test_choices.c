@@ -1,5 +1,5 @@
 /* Choices that are exported and imported: another context runs the same variants, whatever it would pick itself. */
-#include "support/check.h"
+#include "support/json_walk.h"
 
 #include <stdbool.h>
 
@@ -191,12 +191,69 @@ static void nothing_of_a_bad_text_is_taken(void **state)
     md_context_destroy(&first.context);
 }
 
+/* The text with another line of JSON in the place of its second; what an import says of it. */
+static md_status import_line(md_context *c, const char *text, const json_t *line, int64_t *unknown)
+{
+    char whole[20000], *dumped = json_dumps(line, JSON_COMPACT);
+    snprintf(whole, sizeof whole, "%.*s\n%s\n", (int)strcspn(text, "\n"), text, dumped);
+    free(dumped);
+    return md_choices_import(unknown, c, whole);
+}
+
+typedef struct trial {
+    side *to;
+    const char *text;
+    const json_t *line;
+} trial;
+
+/* What a line says of key and variants is another shape or is refused, and of "op" nobody knows another. The rest is
+ * for people. */
+static void try_line(void *user, const char *path, const char *what)
+{
+    const trial *t = user;
+    int64_t unknown = -1;
+    const md_status s = import_line(t->to->context, t->text, t->line, &unknown);
+    const bool is_key = !strncmp(path, ".key", 4), is_variant = !strncmp(path, ".variants", 9);
+    const bool is_integer = strspn(what, "-0123456789") == strlen(what);
+    if (is_variant || (is_key && !is_integer && strcmp(what, "left out")))
+        assert_int_not_equal(s, MD_OK);
+    if (!strcmp(path, ".op") && s == MD_OK)
+        assert_int_equal(unknown, 1);
+    if (!strcmp(path, ".op") && what[0] != '"')
+        assert_fails(s, MD_INVALID_ARGUMENT, "no \"op\"");
+    if (!strcmp(path, ".shape") || !strcmp(path, ".name"))
+        assert_ok(s);
+}
+
+static void every_value_of_a_line_is_looked_at(void **state)
+{
+    (void)state;
+    side from, to;
+    int64_t unknown = -1;
+    open_side(&from, NULL, MD_SELECT_MODEL);
+    call(&from, 5, NULL);
+    open_side(&to, NULL, MD_SELECT_MODEL);
+    call(&to, 5, NULL);
+    char *text = export(from.context);
+    json_t *line = json_loads(strchr(text, '\n') + 1, JSON_DISABLE_EOF_CHECK, NULL);
+    assert_non_null(line);
+    assert_ok(import_line(to.context, text, line, &unknown));
+    assert_int_equal(unknown, 0);
+    json_walk(line, "", try_line, &(trial){&to, text, line});
+    call(&to, 5, NULL);
+    json_decref(line);
+    free(text);
+    close_side(&from);
+    close_side(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_import_rules_what_is_called),
         cmocka_unit_test(the_first_line_of_a_shape_counts),
         cmocka_unit_test(nothing_of_a_bad_text_is_taken),
+        cmocka_unit_test(every_value_of_a_line_is_looked_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 /* Wisdom as text: exported, merged as a whole or not at all, and found in files that come with the library. */
+#include "support/golden.h"
+#include "support/json_walk.h"
 #include "tune/wisdom_make.h"
 
 #include "base/clock.h"
@@ -294,14 +296,60 @@ static void what_comes_along_is_read(void **state)
     md_tn_shipped_close(&shipped);
 }
 
+/* ---- Lines that are wrong in one place */
+
+static md_strbuf wrong_lines;
+
+static void note_line(void *user, const char *path, const char *what)
+{
+    md_tn_line line;
+    md_strbuf again = {0};
+    char *text = json_dumps(user, JSON_COMPACT);
+    const md_status s = md_tn_line_read(&line, text, strlen(text));
+    if (s == MD_OK)
+        md_tn_line_print(&again, &line);
+    const bool is_same = s == MD_OK && strncmp(md_strbuf_text(&again), text, strlen(text)) == 0;
+    md_strbuf_printf(&wrong_lines, "%s %s: %.*s\n", path, what,
+                     s == MD_OK && !is_same ? (int)strcspn(md_strbuf_text(&again), "\n") : 300,
+                     is_same      ? "taken as it is"
+                     : s == MD_OK ? md_strbuf_text(&again)
+                                  : md_last_error());
+    md_strbuf_finish(&again);
+    md_tn_line_finish(&line);
+    free(text);
+}
+
+/* golden/lines.txt has what comes of each value of two lines in whose place another stands. */
+static void lines_come_to_what_they_did(void **state)
+{
+    (void)state;
+    md_tn_line lines[2] = {{.record = wisdom_make("key", MD_TUNE_MEASURE, true, 9, 3)},
+                           {.is_quarantine = true, .why = "wrong", .record = {.source = {7, 8}, .variant = "a/b1"}}};
+    for (int i = 0; i < 2; i++) {
+        md_strbuf text = {0};
+        lines[i].origin = (md_tn_origin){"device", {3, 4}};
+        md_tn_line_print(&text, &lines[i]);
+        json_t *root = json_loads(md_strbuf_text(&text), 0, NULL);
+        assert_non_null(root);
+        note_line(root, "", "as it is");
+        json_walk(root, "", note_line, root);
+        json_decref(root);
+        md_strbuf_finish(&text);
+        md_tn_line_finish(&lines[i]);
+    }
+    check_golden(MD_GOLDEN "/lines.txt", &wrong_lines);
+    md_strbuf_finish(&wrong_lines);
+}
+
 int main(int argc, char **argv)
 {
     came_along = argc > 1 ? argv[1] : NULL;
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(text_goes_round),          TEST(other_devices_and_drivers), TEST(edited_devices),
-        TEST(half_a_file_is_none),      TEST(lines_of_other_versions),   TEST(shipped_files_are_found),
-        TEST(what_comes_along_is_read),
+        TEST(text_goes_round),          TEST(other_devices_and_drivers),
+        TEST(edited_devices),           TEST(half_a_file_is_none),
+        TEST(lines_of_other_versions),  TEST(shipped_files_are_found),
+        TEST(what_comes_along_is_read), cmocka_unit_test(lines_come_to_what_they_did),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
