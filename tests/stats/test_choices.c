@@ -217,6 +217,10 @@ static void try_line(void *user, const char *path, const char *what)
     const bool is_integer = strspn(what, "-0123456789") == strlen(what);
     if (is_variant || (is_key && !is_integer && strcmp(what, "left out")))
         assert_int_not_equal(s, MD_OK);
+    if (!strcmp(path, ".variants"))
+        assert_fails(s, MD_INVALID_ARGUMENT, "\"variants\" must be a list");
+    if (!strcmp(path, ".key") && strcmp(what, "[]") && strcmp(what, "[7]"))
+        assert_fails(s, MD_INVALID_ARGUMENT, "\"key\" must be a list");
     if (!strcmp(path, ".op") && s == MD_OK)
         assert_int_equal(unknown, 1);
     if (!strcmp(path, ".op") && what[0] != '"')
