@@ -10,7 +10,7 @@
 
 typedef struct fake_device {
     md_dev base; /* first */
-    int32_t compile_ms; /* how long a compile takes */
+    _Atomic int32_t compile_ms; /* how long a compile takes */
     _Atomic(const char *) held; /* texts that hold this are not done with compiling before it is NULL */
     _Atomic bool disk_is_full; /* no text compiles */
     _Atomic int32_t n_compiled, n_loaded, n_unloaded, n_launched;
