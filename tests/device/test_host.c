@@ -115,6 +115,44 @@ static void test_scratch(void **state)
     md_dev_close(&dev);
 }
 
+/* Items without order as one loop: whatever the pieces, each block of each item runs once, and no other. */
+static void test_list(void **state)
+{
+    enum { ITEMS = 5, MOST = 40 };
+    static const int64_t blocks[ITEMS] = {7, 0, 1, 16, 9}; /* 33 in all */
+    static const int64_t cuts[][6] = {{1, 33}, {2, 7, 33}, {3, 8, 24, 33}, {4, 1, 2, 10, 33}, {5, 7, 8, 24, 32, 33}};
+    md_dev *dev = host_open(*state, NULL, 0);
+    md_dev_kernel *kernel = host_make(dev,
+                                      "typedef union { void *p; long long i; double d; } word;\n"
+                                      "void add(const word *p, long long first, long long last, void *scratch)\n"
+                                      "{\n"
+                                      "    for (long long b = first; b < last; b++) {\n"
+                                      "        *(long long *)scratch = p[1].i;\n"
+                                      "        ((long long *)p[0].p)[b] += *(volatile long long *)scratch;\n"
+                                      "    }\n"
+                                      "}\n",
+                                      "add");
+    int64_t y[ITEMS][MOST], first[ITEMS + 1] = {0}, cut[6] = {0};
+    md_kn_word words[ITEMS][2];
+    md_dev_item item[ITEMS];
+    for (int i = 0; i < ITEMS; i++) {
+        words[i][0].p = y[i];
+        words[i][1].i = i + 1;
+        item[i] = (md_dev_item){kernel, words[i]};
+        first[i + 1] = first[i] + blocks[i];
+    }
+    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+        memset(y, 0, sizeof y);
+        memcpy(cut + 1, cuts[c] + 1, (size_t)cuts[c][0] * sizeof *cut);
+        assert_ok(dev->ops->launch_list(dev, &(md_dev_list){item, first, ITEMS, cut, cuts[c][0], sizeof(int64_t)}));
+        for (int i = 0; i < ITEMS; i++)
+            for (int b = 0; b < MOST; b++)
+                assert_int_equal(y[i][b], b < blocks[i] ? i + 1 : 0);
+    }
+    dev->ops->unload(dev, kernel);
+    md_dev_close(&dev);
+}
+
 /* Whether a page has been read; -1 where the system does not say. */
 static int is_read(const char *at)
 {
@@ -193,9 +231,16 @@ static void test_many(void **state)
     md_dev_close(&dev);
 }
 
+/* Kernels name libm themselves: a program may have loaded this library so that others do not see what it needs. */
 static void test_libm(void **state)
 {
     md_dev *dev = host_open(*state, NULL, 0);
+    void *binary = NULL;
+    size_t n = 0;
+    assert_ok(
+        host_compile(&binary, &n, dev, "double tgamma(double);\ndouble f(double x) { return tgamma(x); }\n", "f"));
+    assert_non_null(memmem(binary, n, "libm.so", strlen("libm.so")));
+    free(binary);
     md_dev_kernel *kernel =
         host_make(dev,
                   "#include <math.h>\ntypedef union { void *p; long long i; double d; } word;\n"
@@ -399,6 +444,7 @@ int main(void)
         TEST(test_facts),
         TEST(test_run),
         TEST(test_scratch),
+        TEST(test_list),
         TEST(test_constants),
         TEST(test_function),
         TEST(test_many),
