@@ -5,6 +5,7 @@
 #include "support/check.h"
 #include "support/random/random_formula.h"
 #include "support/random/random_op.h"
+#include "support/random/random_product.h"
 #include "support/random/random_program.h"
 
 #include <stdio.h>
@@ -25,6 +26,10 @@ bool random_text(md_strbuf *out, const char *kind, uint64_t seed)
         random_formula(out, &state, &(random_formula_options){0});
     else if (!strcmp(kind, "program"))
         random_program(out, &state);
+    else if (!strcmp(kind, "window"))
+        random_window(out, &state);
+    else if (!strcmp(kind, "weights"))
+        random_weights(out, &state);
     else
         return false;
     return true;

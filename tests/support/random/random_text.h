@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Writes the formula of a seed: of a kind of random_op ("row", "product", ..), of random_formula ("wild"), or of
- * random_program ("program"). False for another name. */
+/** Writes the formula of a seed: of a kind of random_op ("row", "product", ..), of random_formula ("wild"), of
+ * random_program ("program"), or of random_product ("window", "weights"). False for another name. */
 bool random_text(md_strbuf *out, const char *kind, uint64_t seed);
 /** For a line "random KIND SEED": calls `take` with the formulas of the seed and the n - 1 next ones, every second one
  * to be split. False for another line. */
