@@ -16,6 +16,10 @@ static void test_arguments(void **state)
     md_arg_info info;
     assert_int_equal(md_formula_create(&f, "scalar s; Y[b,n] = s * X[b,n]", &(md_op_options){.dtype = MD_F64}), MD_OK);
     assert_int_equal(md_formula_n_args(f), 3);
+    assert_int_equal(md_formula_arg(&info, f, 0), MD_OK);
+    assert_true(!info.is_output && !strcmp(info.name, "s") && info.rank == 0);
+    assert_int_equal(md_formula_arg(&info, f, 2), MD_OK);
+    assert_true(!info.is_output && !strcmp(info.name, "X") && info.rank == 2);
     assert_int_equal(md_formula_arg(&info, f, 1), MD_OK);
     assert_true(info.is_output && !strcmp(info.name, "Y") && info.dtype == MD_F64 && info.rank == 2);
     assert_string_equal(md_formula_text(f), "scalar s:f64; Y:f64[b,n] = s * X:f64[b,n]");

@@ -7,6 +7,7 @@
 #include "build/toy.h"
 #include "store/scratch.h"
 #include "support/devices/fake_device.h"
+#include "support/fault.h"
 
 typedef struct fixture {
     scratch *scratch;
@@ -172,6 +173,9 @@ static void what_is_kept_comes_back(void **state)
         else
             assert_string_equal(stored.failure, row[i].failure);
         free(stored.bytes);
+        fault_once(1);
+        assert_false(md_bd_stored_put(store, digest, "md_kernel", row[i].binary, n, row[i].failure));
+        fault_after(0);
         assert_false(md_bd_stored_put(NULL, digest, "md_kernel", row[i].binary, n, row[i].failure));
     }
     md_sr_close(&store);
