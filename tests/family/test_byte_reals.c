@@ -135,10 +135,11 @@ static void test_rows(void **state)
     for (int k = 0; k < VALUES; k += sizeof(md_one_y) == 1 ? 1 : 257)
         for (int n = 1; n <= MD_YL; n++) {
             const int has_any = k % 3 == 0, sign = k % 5 == 0 ? MD_TOP_Y : 0;
-            float max = -__builtin_inff(), min = __builtin_inff(), sum = 0;
+            float max = -__builtin_inff(), min = __builtin_inff();
             md_extent most = md_splat_extent(max), least = md_splat_extent(min);
 #ifndef MD_BITS_F16
             md_total total = md_splat_total(0);
+            float sum = 0;
 #endif
             for (int part = 0; part < 2; part++) {
                 const int lanes = part ? n : MD_YL;
@@ -155,7 +156,9 @@ static void test_rows(void **state)
 #endif
                 for (int l = 0; l < lanes; l++) {
                     max = md_max_sf(max, up(x[l])), min = md_min_sf(min, up(x[l]));
+#ifndef MD_BITS_F16
                     sum += up(x[l]);
+#endif
                 }
             }
             expect_real("max", md_fold_max_extent(most), max, k, n);

@@ -30,8 +30,8 @@ static const char *const formulas[] = {
     "let x[h,i,j] = sum[d](Q[i,h,d] * K[j,h,d]); let p[h,i,j] = exp(x[h,i,j] - L[h,i]);"
     "let s[h,i,j] = p[h,i,j] * (sum[e](G[i,h,e] * V[j,h,e]) - w[h,i]);"
     "B[j,h,d] = 2 * sum[i](s[h,i,j] * Q[i,h,d]); C[j,h,e] = C0[j,h,e] + sum[i](p[h,i,j] * G[i,h,e])",
-    "let p[h,i,j] = sigmoid(sum[d](Q[h,i,d] * K[h,j,d])); A[h,i,d] = sum[j](p[h,i,j] * K[h,j,d]);"
-    "B[h,j,d] = sum[i](p[h,i,j] * Q[h,i,d])",
+    ("let p[h,i,j] = sigmoid(sum[d](Q[h,i,d] * K[h,j,d])); A[h,i,d] = sum[j](p[h,i,j] * K[h,j,d]);"
+     "B[h,j,d] = sum[i](p[h,i,j] * Q[h,i,d])"),
 };
 
 /* One, primes, a block and one beyond, nothing. */

@@ -10,6 +10,7 @@
  * What goes to the server by name is true at once: O_EXCL, link(), rename(), unlink(). NFS_ROOT is the folder,
  * NFS_STATE a file that all processes map, NFS_HOST 0 or 1, NFS_LATE_MS and NFS_MISSING_MS how long caches last. */
 #undef _FILE_OFFSET_BITS /* functions have two names: both are defined here */
+#undef _FORTIFY_SOURCE /* with it the system's headers define some of these functions, too */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
