@@ -61,6 +61,13 @@ PYTHON_KIN = {"compile": "backend", "plan": "backend", "plan_run": "backend", "p
               "__init__": "package", "ops": "package", "exchange": "package", "make": "package", "call": "package"}
 # What compares much to the letter notices most, and is asked among the first of its stage.
 BROAD = {"test_numbers", "test_digests", "test_programs", "test_check", "test_conformance"}
+# Of modules of the backend: a word of the tests that are most about them.
+PYTHON_ASKED = {"bags": "scatters", "causal": "attention", "chains": "attention", "complex_values": "values", "decompositions": "opinfo",
+                "eager": "faults", "embedding": "scatters", "experts": "products", "formula": "values", "general": "sizes",
+                "groups": "products", "lines": "values", "loops": "kernels", "lower": "values", "normal": "randoms", "orders": "values",
+                "packing": "package", "pairs": "attention_back", "places": "scatters", "progress": "building", "reductions": "values",
+                "results": "package", "scans": "pools", "stacks": "rewrite", "table": "opinfo", "ties": "pools", "together": "training",
+                "tree": "values", "uniform": "rewrite", "views": "values"}
 QUICK = 5.0  # seconds: programs that take longer wait for the quicker ones of their stage, unless they are called as the source
 CMOCKA_FAILED = "[  FAILED  ]"
 EXIT_SKIPPED = 77
@@ -246,7 +253,8 @@ class Build:
     def is_called_as(test, path):
         """True if the name of the source, or its first word, is a word of the test's: chain_few.c and test_chain."""
         words, stem = re.split(r"[_:.]", test), pathlib.PurePath(path).stem
-        return f"_{stem}_" in f"_{'_'.join(words)}_" or stem.split("_")[0] in words
+        asked = PYTHON_ASKED.get(stem) if path.endswith(".py") else None
+        return f"_{stem}_" in f"_{'_'.join(words)}_" or stem.split("_")[0] in words or bool(asked and asked in test)
 
     def is_kin(self, test, path):
         """True if the test's sources lie in the room of `tests` that is called as the source's; of Python: see PYTHON_KIN."""
