@@ -25,6 +25,11 @@ static bool is_wanted(const md_context *c)
            c->bundles.n == 0 && !(f->kind == MD_DEV_HOST && md_env_rates(given));
 }
 
+bool md_api_calibrates_later(const md_context *c)
+{
+    return is_wanted(c) && c->env.calibrate != MD_CALIBRATE_WAIT && md_sr_is_writable(c->store);
+}
+
 /* By what machines of one name may have otherwise. */
 static void name_entry(char out[40], const md_context *c)
 {
@@ -94,7 +99,10 @@ static void run_later(void *user)
     md_tn_calibration found;
     for (int64_t i = 0; i < (int64_t)DELAY_MS * 1000000 / STEP_NS && !is_over(c); i++)
         (void)nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
-    if (!is_over(c))
+    if (!is_over(c) && c->calibration.lacks_rates)
+        md_api_measure_rates(
+            c); /* constants are corrected beside rates that later processes have, too: by the next one */
+    else if (!is_over(c))
         (void)calibrate(&found, c);
     atomic_store_explicit(&c->calibration.is_running, 0, memory_order_release);
 }
@@ -120,13 +128,15 @@ void md_api_calibrate(md_context *c)
     if (!is_wanted(c))
         return;
     c->calibration.is_on = true;
-    const bool is_enough = find(found, c) && is_lasting(found);
-    if (!is_enough && c->dev->facts.can_compile && c->env.calibrate == MD_CALIBRATE_WAIT)
+    bool is_enough = find(found, c) && is_lasting(found);
+    if (!is_enough && c->dev->facts.can_compile && c->env.calibrate == MD_CALIBRATE_WAIT) {
         calibrate_now(c);
-    else if (!is_enough && c->dev->facts.can_compile && md_sr_is_writable(c->store))
-        begin(c);
+        is_enough = true;
+    }
     if (md_tn_calibration_factors(&c->calibration.factors, &c->calibration.found))
         c->dev->facts.factors = &c->calibration.factors;
+    if (c->calibration.lacks_rates || (!is_enough && c->dev->facts.can_compile && md_sr_is_writable(c->store)))
+        begin(c);
 }
 
 void md_api_end_calibration(md_context *c)

@@ -45,6 +45,7 @@ struct md_context {
     } stats;
     struct {
         bool is_on;
+        bool lacks_rates; /* the host's are an estimate */
         _Atomic int32_t is_running, is_closing;
         md_tn_calibration found; /* by an earlier process; n 0: nothing */
         md_dev_factors factors; /* that hold in this one */
@@ -70,8 +71,13 @@ void md_api_close_bundles(md_context *c);
 md_status md_api_open_store(md_context *c, const md_context_options *o);
 /** Makes the wisdom: of the store, of shipped files, and of bundles. */
 md_status md_api_open_wisdom(md_context *c);
-/** Sets the rates of a host device, if no bundle did: those of the store, else measured now and kept there. */
+/** Sets the rates of a host device, if no bundle did: those of the store, else estimates, and then they are measured in
+ * the background; where nothing is done there, measured now. Kept in the store. */
 void md_api_set_rates(md_context *c);
+/** Measures them for later processes. */
+void md_api_measure_rates(md_context *c);
+/** True if what is not known of the machine is measured in the background, and kept. The store is open. */
+bool md_api_calibrates_later(const md_context *c);
 /** Takes over what an earlier process found by calibrating; else lets it be found in the background (MD_CALIBRATE). The
  * builder and the store are there, and no op is. */
 void md_api_calibrate(md_context *c);

@@ -290,6 +290,35 @@ static void put_rates(const md_context *c, const md_dev_host_rates *r)
     md_strbuf_finish(&text);
 }
 
+/* What an earlier process was not sure of, or did not know, and this one has by now. */
+static void keep_rates(const md_context *c, const md_dev_host_rates *now)
+{
+    md_dev_host_rates known, r = *now;
+    if (find_rates(&known, c)) {
+        r = md_dev_host_are_sure(&known) ? known : md_dev_host_join_rates(&known, now);
+        memcpy(r.library_us, now->library_us, sizeof r.library_us);
+    }
+    put_rates(c, &r);
+}
+
+/* Measured while the program runs: what it has by then it keeps, so that its picks stay as they are. */
+static void take_or_estimate(md_context *c, const md_dev_host_rates *known)
+{
+    md_dev_host_rates now;
+    md_dev_host_set_rates(c->dev, known, true);
+    md_dev_host_get_rates(&now, c->dev);
+    c->calibration.lacks_rates = !md_dev_host_are_sure(&now) || (c->dev->facts.has_blas && !(now.library_us[0] > 0));
+    if (!c->calibration.lacks_rates)
+        keep_rates(c, &now);
+}
+
+void md_api_measure_rates(md_context *c)
+{
+    md_dev_host_rates now;
+    md_dev_host_measure_again(&now, c->dev);
+    keep_rates(c, &now);
+}
+
 /* Rates decide what the model picks, and two measurements differ by other load. So they are measured once a store, and
  * again by the next process where load was seen or they are old. */
 void md_api_set_rates(md_context *c)
@@ -298,21 +327,25 @@ void md_api_set_rates(md_context *c)
     if (c->dev->facts.kind != MD_DEV_HOST || c->dev->facts.memory_gbps > 0)
         return;
     if (md_dev_host_given_rates(&now)) { /* they may not be this machine's: the store keeps its own */
-        md_dev_host_set_rates(c->dev, &now);
+        md_dev_host_set_rates(c->dev, &now, false);
         return;
     }
     const bool is_known = find_rates(&known, c), is_sure = is_known && md_dev_host_are_sure(&known);
     const bool has_library = is_known && (known.library_us[0] > 0 || !c->dev->facts.has_blas);
-    md_dev_host_set_rates(c->dev, is_sure ? &known : NULL);
-    if (is_sure && has_library)
-        return;
-    if (is_sure)
-        md_dev_host_measure_library(&c->dev->facts);
-    md_dev_host_get_rates(&now, c->dev);
-    if (is_known && !is_sure) {
-        now = md_dev_host_join_rates(&known, &now);
-        md_dev_host_set_rates(c->dev, &now);
+    if (is_sure && has_library) {
+        md_dev_host_set_rates(c->dev, &known, false);
+    } else if (md_api_calibrates_later(c)) {
+        take_or_estimate(c, is_known ? &known : NULL);
+    } else {
+        md_dev_host_set_rates(c->dev, is_sure ? &known : NULL, false);
+        if (is_sure)
+            md_dev_host_measure_library(&c->dev->facts);
+        md_dev_host_get_rates(&now, c->dev);
+        if (is_known && !is_sure) {
+            now = md_dev_host_join_rates(&known, &now);
+            md_dev_host_set_rates(c->dev, &now, false);
+        }
+        if (!is_sure || now.library_us[0] > 0)
+            put_rates(c, &now);
     }
-    if (!is_sure || now.library_us[0] > 0)
-        put_rates(c, &now);
 }

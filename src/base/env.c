@@ -80,9 +80,10 @@ static const variable variables[] = {
      "where MD_SELECT is not set, kernels of at most 30 us are timed so, and a pick changes once, to equal bits",
      WORD, AT(idle_tune), MD_IDLE_TUNE_OFF, 0},
     {"MD_CALIBRATE", "off|on|wait",
-     "on: a few kernels are timed in the background of a machine's first processes, two seconds each, and later ones "
-     "multiply the cost model's times of families by what they are off; wait: creating a context waits for that; "
-     "off: no factors; default: on for the host device, off for GPUs, with MD_RATES, where ranks agree and where bits "
+     "on: the host's rates are measured, and then a few kernels timed, in the background of a machine's first "
+     "processes, two seconds each; until then rates are estimates, and later processes multiply the cost model's times "
+     "of families by what they are off; wait: creating a context waits for that; off: no factors, and rates are "
+     "measured at once; default: on for the host device, off for GPUs, with MD_RATES, where ranks agree and where bits "
      "must be deterministic",
      WORD, AT(calibrate), MD_CALIBRATE_OFF, 0},
     {"MD_AGREE", "0 or 1",

@@ -192,7 +192,7 @@ md_status md_dev_assume(md_dev *dev, const md_dev_facts *assumed)
         const md_dev_host_rates rates = {.rate = {assumed->memory_gbps, assumed->lane_gbps, assumed->cache_gbps,
                                                   assumed->gflops, assumed->launch_us}};
         MD_TRY(md_dev_host_set_flags(dev, assumed->flags, assumed->vector_bytes));
-        md_dev_host_set_rates(dev, &rates);
+        md_dev_host_set_rates(dev, &rates, false);
     }
     if (!f->can_compile) { /* what the kernels were compiled by: it is a part of what times depend on */
         memcpy(f->arch, assumed->arch, sizeof f->arch);

@@ -320,7 +320,7 @@ md_status md_dev_host_open(md_dev **out, const md_dev_options *options)
                     "compiler: %s",
                     md_last_error());
     if (!options->defers_rates)
-        md_dev_host_set_rates(&host->base, NULL);
+        md_dev_host_set_rates(&host->base, NULL, false);
     *out = &host->base;
     return MD_OK;
 }
@@ -337,19 +337,36 @@ static void use_rates(md_dev_facts *f, const md_dev_host_rates *r)
     f->rates_at = r->at;
 }
 
-static void measure_rates(md_dev *dev)
+static void measure_rates(md_dev_facts *f, const md_dev *dev, bool is_estimate)
 {
-    md_dev_facts *f = &dev->facts;
+    const bool is_foreign = ((const md_dev_host *)dev)->is_foreign;
     const int32_t vector_bytes = f->vector_bytes;
     md_cpu cpu = {.vector_bytes = vector_bytes};
-    if (((md_dev_host *)dev)->is_foreign) /* the rates were measured in this processor's vectors */
+    if (is_foreign) /* the rates were measured in this processor's vectors */
         md_cpu_detect(&cpu);
     f->vector_bytes = cpu.vector_bytes;
-    md_dev_host_measure(f, dev->pool);
-    if (!((md_dev_host *)dev)->is_foreign)
+    md_dev_host_measure(f, dev->pool, is_estimate);
+    if (!is_foreign && !is_estimate)
         md_dev_host_measure_library(f);
     f->vector_bytes = vector_bytes;
     f->gflops *= (double)vector_bytes / cpu.vector_bytes;
+}
+
+static md_dev_host_rates rates_of(const md_dev_facts *f)
+{
+    md_dev_host_rates r = {.rate = {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us},
+                           .spread = f->rates_spread,
+                           .at = f->rates_at};
+    memcpy(r.library_us, f->library_us, sizeof r.library_us);
+    return r;
+}
+
+void md_dev_host_measure_again(md_dev_host_rates *out, const md_dev *dev)
+{
+    md_dev_facts facts = dev->facts;
+    measure_rates(&facts, dev, false);
+    *out = rates_of(&facts);
+    md_dev_host_note_measured(out, &facts, ((const md_dev_host *)dev)->is_foreign);
 }
 
 bool md_dev_host_given_rates(md_dev_host_rates *out)
@@ -363,7 +380,7 @@ bool md_dev_host_given_rates(md_dev_host_rates *out)
     return are_given;
 }
 
-void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
+void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known, bool estimates)
 {
     const md_dev_facts *f = &dev->facts;
     const bool is_foreign = ((md_dev_host *)dev)->is_foreign;
@@ -375,9 +392,8 @@ void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
     if (known) {
         use_rates(&dev->facts, known);
     } else {
-        md_dev_host_rates now;
-        measure_rates(dev);
-        md_dev_host_get_rates(&now, dev);
+        measure_rates(&dev->facts, dev, estimates);
+        const md_dev_host_rates now = rates_of(f);
         md_dev_host_note_measured(&now, f, is_foreign);
     }
     md_log_at(dev->log, MD_LOG_INFO, "host: %s, %d threads, %s, %.0f GB/s memory, %.0f GFLOP/s, spread %.0f%%%s",
@@ -387,9 +403,5 @@ void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known)
 
 void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev)
 {
-    const md_dev_facts *f = &dev->facts;
-    *out = (md_dev_host_rates){.rate = {f->memory_gbps, f->lane_gbps, f->cache_gbps, f->gflops, f->launch_us},
-                               .spread = f->rates_spread,
-                               .at = f->rates_at};
-    memcpy(out->library_us, f->library_us, sizeof f->library_us);
+    *out = rates_of(&dev->facts);
 }

@@ -55,16 +55,19 @@ typedef struct md_dev_host_rates {
     double spread; /* rates_spread */
     int64_t at; /* rates_at */
 } md_dev_host_rates;
-/** Measures the rates of facts (memory, cache, gflops, launch), in a few ms. */
-void md_dev_host_measure(md_dev_facts *facts, md_pool *pool);
+/** Measures the rates of facts (memory, cache, gflops, launch), in some 100 ms; an estimate takes a tenth of it, and is
+ * no sure one. */
+void md_dev_host_measure(md_dev_facts *facts, md_pool *pool, bool is_estimate);
 /** Fills library_us, in some ms. Zeros where the best two tries do not agree, as under load: libraries of many threads
  * suffer most from it. Leaves it without a library. */
 void md_dev_host_measure_library(md_dev_facts *facts);
 /** The rates that MD_RATES gives; false if it gives none. */
 bool md_dev_host_given_rates(md_dev_host_rates *out);
-/** Sets the rates of a host device, and logs what it is: `known` ones, else those of MD_RATES, else measured now.
- * Before any kernel is selected. */
-void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known);
+/** Sets the rates of a host device, and logs what it is: `known` ones, else those of MD_RATES, else those that the
+ * process measured before, else measured now, or estimated. Before any kernel is selected. */
+void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known, bool estimates);
+/** Measures the rates of a host device now, as long as that takes; the device keeps those that it has. */
+void md_dev_host_measure_again(md_dev_host_rates *out, const md_dev *dev);
 void md_dev_host_get_rates(md_dev_host_rates *out, const md_dev *dev);
 /** Sure rates that this process measured before for such a device; NULL: there are none. `is_foreign`: kernels are for
  * another processor. Thread-safe. */

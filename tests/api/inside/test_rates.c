@@ -34,7 +34,7 @@ static md_context *open_context(void)
     return c;
 }
 
-/* What the store holds is what the device takes: `want`, or what was measured. */
+/* What the store holds is what the device takes: `want`, or what was measured while the context was made. */
 static void expect_rates(const double *want)
 {
     md_context *c = open_context();
@@ -174,10 +174,41 @@ static void given_rates_are_taken(void **state)
     expect_rates(stored);
 }
 
+/* What the first context does not find is estimated for it and measured in the background for the next one. */
+static void rates_are_measured_in_the_background(void **state)
+{
+    md_dev_host_rates first, later;
+    void *text = NULL;
+    size_t n = 0;
+    (void)state;
+    setenv("MD_CALIBRATE", "on", 1);
+    md_context *c = open_context();
+    md_dev_host_get_rates(&first, c->dev);
+    assert_true(md_dev_host_are_possible(&first));
+    assert_false(md_dev_host_are_sure(&first));
+    assert_true(c->calibration.lacks_rates && c->calibration.is_on);
+    assert_int_equal(md_sr_find_at(&text, &n, c->store, 0, MD_API_FACTS, "rates"), MD_NOT_FOUND);
+    md_api_measure_rates(c); /* what the background does when the program has run for a second */
+    md_dev_host_get_rates(&later, c->dev);
+    assert_memory_equal(&first, &later, sizeof first); /* picks of one process follow the same rates */
+    md_context_destroy(&c);
+    c = open_context();
+    md_dev_host_get_rates(&later, c->dev);
+    if (md_dev_host_are_sure(&later))
+        assert_int_equal(c->calibration.lacks_rates, c->dev->facts.has_blas && later.library_us[0] == 0);
+    assert_true(later.spread < first.spread);
+    md_context_destroy(&c);
+    setenv("MD_CALIBRATE", "wait", 1);
+    expect_rates(md_dev_host_are_sure(&later) ? later.rate : NULL);
+}
+
 int main(void)
 {
     unsetenv("MD_RATES"); /* measured, but where a test says otherwise */
+    setenv("MD_CALIBRATE", "wait", 1); /* at once */
     const struct CMUnitTest tests[] = {
+        /* first: what a process measured it does not estimate again */
+        cmocka_unit_test_setup_teardown(rates_are_measured_in_the_background, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rates_are_taken_whole_or_not, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rates_of_another_machine_are_replaced, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rates_of_a_loaded_machine_get_better, make_folder, remove_folder),
