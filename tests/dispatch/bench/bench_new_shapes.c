@@ -1,5 +1,5 @@
-/* What the first call of a shape costs over a later one: bench_new_shapes [SHAPES]. 40 ops are alive; nothing may be
- * compiled. One JSON line. Not a test. */
+/* What the first call of a shape costs over a later one: bench_new_shapes [SHAPES [products]]. 40 ops are alive, or 8
+ * of products, among whose variants are the library's; nothing may be compiled. One JSON line. Not a test. */
 #include "md_build_config.h"
 
 #include <stdio.h>
@@ -13,45 +13,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIVE = 40 };
+enum { MOST_LIVE = 40, TENSORS = 3 };
+
+typedef struct kind {
+    const char *formula;
+    md_dtype dtype;
+} kind;
+static const kind rows[] = {{"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", MD_F32},
+                            {"Y[i,j] = X[i,j] * 2 + 1", MD_F32},
+                            {"Y[i] = sum[k](X[i,k])", MD_F32},
+                            {"Y[i,j] = X[i,j] - max[k](X[i,k])", MD_F32},
+                            {"Y[j] = sum[i](X[i,j])", MD_F32}};
+static const kind products[] = {{"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_BF16},
+                                {"Y[i,j] = sum[k](X[i,k] * W[j,k])", MD_F32}};
 
 static md_context *context;
 static cudaStream_t stream;
-static md_op *op[LIVE];
+static md_op *op[MOST_LIVE];
+static int live;
+
+static void draw_sizes(char *out, size_t n, const md_op *o, uint32_t seed)
+{
+    const int few = 1 + (int)(seed >> 20 & 1023), many = 1 + (int)(seed >> 10 & 4095);
+    if (md_op_n_args(o) == TENSORS)
+        snprintf(out, n, "i=%d, j=%d, k=%d", few, 64 * (1 + many % 64), 64 * (1 + many / 64));
+    else
+        snprintf(out, n, "i=%d, %s=%d", few, md_op_dim(o, "k") >= 0 ? "k" : "j", many);
+}
 
 /* The time of the first call, and of the fourth. */
 static void time_shape(double *first_ns, double *warm_ns, void *memory, uint32_t seed)
 {
-    md_tensor t[2];
-    md_arg arg[2];
+    md_tensor t[TENSORS];
+    md_arg arg[TENSORS];
     char sizes[64];
-    md_op *o = op[seed >> 8 & 0xffff ? (seed >> 8) % LIVE : 0];
-    snprintf(sizes, sizeof sizes, "%s=%d, %s=%d", "i", 1 + (int)(seed >> 20 & 1023), md_op_dim(o, "k") >= 0 ? "k" : "j",
-             1 + (int)(seed >> 10 & 4095));
-    for (int i = 0; i < 2; i++) {
+    md_op *o = op[(int)(seed >> 8 & 0xffff) % live];
+    const int n = md_op_n_args(o);
+    draw_sizes(sizes, sizeof sizes, o, seed);
+    for (int i = 0; i < n; i++) {
         CHECK(md_op_tensor(&t[i], o, i, sizes));
         t[i].data = (char *)memory + (size_t)i * ((size_t)1 << 27);
         arg[i] = md_t(&t[i]);
     }
     uint64_t start = md_clock_ns();
-    CHECK(md_call(o, stream, arg, 2));
+    CHECK(md_call(o, stream, arg, n));
     *first_ns = (double)(md_clock_ns() - start);
     CHECK(md_sync(context, stream));
-    CHECK(md_call(o, stream, arg, 2));
-    CHECK(md_call(o, stream, arg, 2));
+    CHECK(md_call(o, stream, arg, n));
+    CHECK(md_call(o, stream, arg, n));
     CHECK(md_sync(context, stream));
     start = md_clock_ns();
-    CHECK(md_call(o, stream, arg, 2));
+    CHECK(md_call(o, stream, arg, n));
     *warm_ns = (double)(md_clock_ns() - start);
     CHECK(md_sync(context, stream));
 }
 
-static void run(long n)
+static void run(const char *what, long n)
 {
     double *difference = malloc((size_t)n * sizeof *difference), *warm = malloc((size_t)n * sizeof *warm);
     void *memory = NULL;
     uint32_t seed = 7;
-    CHECK(md_alloc(&memory, context, (size_t)1 << 28));
+    CHECK(md_alloc(&memory, context, (size_t)TENSORS << 27));
     uint64_t compiled = md_bd_count(context->builder)->emitted;
     for (long k = 0; k < n; k++) {
         double first_ns;
@@ -61,9 +83,9 @@ static void run(long n)
     }
     md_sort_doubles(difference, (size_t)n);
     md_sort_doubles(warm, (size_t)n);
-    printf("{\"case\": \"new shapes, %d ops\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, "
-           "\"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
-           LIVE, n, difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3,
+    printf("{\"case\": \"new shapes, %d ops of %s\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, "
+           "\"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
+           live, what, n, difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3,
            difference[n - 1] / 1e3, warm[n / 2] / 1e3,
            (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
     md_free(context, memory);
@@ -71,19 +93,21 @@ static void run(long n)
 
 int main(int argc, char **argv)
 {
-    static const char *const formula[] = {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", "Y[i,j] = X[i,j] * 2 + 1",
-                                          "Y[i] = sum[k](X[i,k])", "Y[i,j] = X[i,j] - max[k](X[i,k])",
-                                          "Y[j] = sum[i](X[i,j])"};
+    const bool are_products = argc > 2 && strcmp(argv[2], "products") == 0;
+    const kind *list = are_products ? products : rows;
+    const int n = are_products ? MD_COUNT(products) : MD_COUNT(rows);
+    live = are_products ? 8 : MOST_LIVE;
     CHECK(md_context_create(&context, &(md_context_options){.device = "cuda"}));
     if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
         return 1;
-    for (int i = 0; i < LIVE; i++) {
+    for (int i = 0; i < live; i++) {
         char name[32];
         snprintf(name, sizeof name, "op%d", i);
-        CHECK(md_op_create(&op[i], context, formula[i % 5], &(md_op_options){.name = name}));
+        CHECK(md_op_create(&op[i], context, list[i % n].formula,
+                           &(md_op_options){.name = name, .dtype = list[i % n].dtype}));
     }
-    run(argc > 1 ? atol(argv[1]) : 2000);
-    for (int i = 0; i < LIVE; i++)
+    run(are_products ? "products" : "rows", argc > 1 ? atol(argv[1]) : 2000);
+    for (int i = 0; i < live; i++)
         md_op_destroy(&op[i]);
     return 0;
 }

@@ -36,6 +36,10 @@ static md_status study_shape(regret_study *study, const regret_line *l, const re
     regret_result r = {.best = "", .space_best = ""};
     study->shape = shape;
     md_status s = regret_place(study, shape->sizes);
+    if (s == MD_UNSUPPORTED) {
+        cli_fail("%s is left out: its tensors take more than %.1f GB", shape->sizes, study->arena_bytes / 1e9);
+        return MD_OK;
+    }
     for (int i = 0; i < study->n_modes && s == MD_OK; i++)
         s = regret_ask(study, &study->mode[i]);
     if (s == MD_OK && study->n_searched < study->o->space)
