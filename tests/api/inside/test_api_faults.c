@@ -235,6 +235,7 @@ static void sequences(void **state)
 int main(void)
 {
     unsetenv("MD_RATES"); /* measured ones are what a store without kernels has */
+    setenv("MD_CALIBRATE", "off", 1); /* at once */
     const struct CMUnitTest tests[] = {cmocka_unit_test(formulas), cmocka_unit_test(checks), cmocka_unit_test(texts),
                                        cmocka_unit_test(sequences)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
