@@ -369,17 +369,6 @@ void md_dev_host_measure_again(md_dev_host_rates *out, const md_dev *dev)
     md_dev_host_note_measured(out, &facts, ((const md_dev_host *)dev)->is_foreign);
 }
 
-bool md_dev_host_given_rates(md_dev_host_rates *out)
-{
-    static const double unit = 1e-3; /* MB/s, MFLOP/s, ns */
-    int64_t given[MD_ENV_RATES];
-    const bool are_given = md_env_rates(given);
-    *out = (md_dev_host_rates){.at = (int64_t)time(NULL)};
-    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
-        out->rate[i] = (double)given[i] * unit;
-    return are_given;
-}
-
 void md_dev_host_set_rates(md_dev *dev, const md_dev_host_rates *known, bool estimates)
 {
     const md_dev_facts *f = &dev->facts;

@@ -1,8 +1,9 @@
-/* Rates that were measured before: how sure they are, and those of this process, for further devices. A program may
- * open many, and one measurement takes 80 ms. What a processor can do is of the machine, so this is a global of the
- * process. Entries are written once, without a lock that a fork could leave taken. */
+/* Rates that are given, and those that were measured before: how sure they are, and those of this process, for further
+ * devices. A program may open many, and one measurement takes 80 ms. What a processor can do is of the machine, so this
+ * is a global of the process. Entries are written once, without a lock that a fork could leave taken. */
 #include "device/host/host.h"
 
+#include "base/env.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -10,6 +11,17 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+bool md_dev_host_given_rates(md_dev_host_rates *out)
+{
+    static const double unit = 1e-3; /* MB/s, MFLOP/s, ns */
+    int64_t given[MD_ENV_RATES];
+    const bool are_given = md_env_rates(given);
+    *out = (md_dev_host_rates){.at = (int64_t)time(NULL)};
+    for (int32_t i = 0; i < MD_DEV_HOST_RATES; i++)
+        out->rate[i] = (double)given[i] * unit;
+    return are_given;
+}
 
 static bool are_old(const md_dev_host_rates *rates)
 {
