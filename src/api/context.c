@@ -180,7 +180,7 @@ static md_status open_context(md_context *c, const md_context_options *o)
         MD_TRY(md_dump_open(&c->dump, c->env.dump, &c->log));
     c->dev->dump = c->dump;
     MD_TRY(md_api_open_store(c, o));
-    md_api_set_rates(c);
+    md_api_set_rates(c, md_api_calibrates_later(c));
     MD_TRY(md_bd_create(&c->builder, c->dev));
     md_bd_use_store(c->builder, c->store);
     md_bd_use_bundles(c->builder, &c->bundles);

@@ -71,9 +71,9 @@ void md_api_close_bundles(md_context *c);
 md_status md_api_open_store(md_context *c, const md_context_options *o);
 /** Makes the wisdom: of the store, of shipped files, and of bundles. */
 md_status md_api_open_wisdom(md_context *c);
-/** Sets the rates of a host device, if no bundle did: those of the store, else estimates, and then they are measured in
- * the background; where nothing is done there, measured now. Kept in the store. */
-void md_api_set_rates(md_context *c);
+/** Sets the rates of a host device, if no bundle did: those of the store, else estimates (`is_later`: they are measured
+ * in the background), else what is measured now. Kept in the store. */
+void md_api_set_rates(md_context *c, bool is_later);
 /** Measures them for later processes. */
 void md_api_measure_rates(md_context *c);
 /** True if what is not known of the machine is measured in the background, and kept. The store is open. */

@@ -321,7 +321,7 @@ void md_api_measure_rates(md_context *c)
 
 /* Rates decide what the model picks, and two measurements differ by other load. So they are measured once a store, and
  * again by the next process where load was seen or they are old. */
-void md_api_set_rates(md_context *c)
+void md_api_set_rates(md_context *c, bool is_later)
 {
     md_dev_host_rates known, now;
     if (c->dev->facts.kind != MD_DEV_HOST || c->dev->facts.memory_gbps > 0)
@@ -334,7 +334,7 @@ void md_api_set_rates(md_context *c)
     const bool has_library = is_known && (known.library_us[0] > 0 || !c->dev->facts.has_blas);
     if (is_sure && has_library) {
         md_dev_host_set_rates(c->dev, &known, false);
-    } else if (md_api_calibrates_later(c)) {
+    } else if (is_later) {
         take_or_estimate(c, is_known ? &known : NULL);
     } else {
         md_dev_host_set_rates(c->dev, is_sure ? &known : NULL, false);
