@@ -22,6 +22,7 @@ typedef struct world {
     md_dev *dev;
     md_bd *builder;
     int32_t n_timed, most; /* times so far; so many until it is over, 0: any number */
+    const md_fa_family *slowed; /* other work slows this family by a factor of 100 */
 } world;
 
 static double true_factor(const world *w, const md_fa_family *family)
@@ -44,7 +45,8 @@ static double price(void *user, const char *variant, const md_kn_call *call)
         stage++;
     const md_fa_target target = {.program = program, .stage = stage, .facts = &w->facts};
     w->n_timed++;
-    return md_tn_predict_us(&target, family, &config, call->shape->size) * true_factor(w, family);
+    return md_tn_predict_us(&target, family, &config, call->shape->size) * true_factor(w, family) *
+           (family == w->slowed ? 100 : 1);
 }
 
 static void open_world(world *w, uint64_t seed, double noise)
@@ -114,6 +116,37 @@ static void factors_are_found(void **state)
             }
         close_world(&w);
     }
+}
+
+static bool is_among(const md_tn_calibration *c, const md_fa_family *family)
+{
+    bool is_there = false;
+    for (int32_t i = 0; i < c->n; i++)
+        is_there |= c->off[i].family == family;
+    return is_there;
+}
+
+/* What is off by more than any kernel is left out, and the rest can be kept: it is read again. */
+static void impossible_times_are_left_out(void **state)
+{
+    static world w;
+    md_tn_calibration c, again;
+    md_strbuf text = {0};
+    (void)state;
+    open_world(&w, 1, 0);
+    calibrate(&c, &w, 1e9);
+    const md_fa_family *const slowed = c.off[0].family;
+    const int32_t n = c.n;
+    assert_true(c.is_sure);
+    w.slowed = slowed;
+    calibrate(&c, &w, 1e9);
+    assert_int_equal(c.n, n - 1);
+    assert_false(is_among(&c, slowed) || c.is_sure);
+    md_tn_calibration_print(&text, &c);
+    assert_true(md_tn_calibration_read(&again, w.facts.kind, md_strbuf_text(&text), text.size));
+    assert_int_equal(again.n, n - 1);
+    md_strbuf_finish(&text);
+    close_world(&w);
 }
 
 /* Calls without time each look at one operation, and find together what one call finds. */
@@ -281,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(factors_are_found),
+        cmocka_unit_test(impossible_times_are_left_out),
         cmocka_unit_test(doubts_are_told),
         cmocka_unit_test(interrupted_ones_go_on),
         cmocka_unit_test(texts),

@@ -23,7 +23,7 @@ static void text_goes_round(void **state)
     md_sr *store = scratch_open(s, "here");
     md_tn_wisdom *w = wisdom_open(store);
     md_strbuf text = {0}, again = {0};
-    md_tn_merged m;
+    md_tn_merged m, last_cut;
     wisdom_put(w, "b", MD_TUNE_MEASURE, true, 9, 1);
     wisdom_put(w, "a", MD_TUNE_EXHAUSTIVE, false, 9, 2);
     wisdom_put(w, "c", MD_TUNE_ESTIMATE, true, 0, 3);
@@ -45,6 +45,11 @@ static void text_goes_round(void **state)
     assert_ok(md_tn_wisdom_merge(&m, NULL, w, text.text, text.size));
     assert_int_equal(m.n_lines, 4);
     assert_int_equal(m.n_taken, 3);
+    md_tn_wisdom *other = wisdom_open(NULL);
+    assert_ok(md_tn_wisdom_merge(&last_cut, NULL, other, text.text, text.size - 1)); /* the last line has no end */
+    assert_int_equal(last_cut.n_lines, 4);
+    assert_int_equal(last_cut.n_bad, 0);
+    md_tn_wisdom_destroy(&other);
     assert_int_equal(m.n_related + m.n_foreign + m.n_bad, 0);
     assert_true(md_tn_wisdom_is_quarantined(w, "row_looped/lanes66", (md_digest128){1, 2}));
     assert_ok(md_tn_wisdom_print(&again, w));

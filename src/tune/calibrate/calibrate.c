@@ -248,5 +248,6 @@ md_status md_tn_calibrate(md_tn_calibration *out, md_bd *builder, const md_tn_ca
     md_tn_take_clock(c.dev);
     out->ms += spent_ms(&c);
     out->is_sure &= c.dev->mhz >= 0 && c.n_unsure <= MOST_UNSURE * c.n_timed;
+    md_tn_calibration_check(out);
     return s;
 }

@@ -36,6 +36,9 @@ typedef struct md_tn_calibrate_options {
  * long as the budget says, and one build longer at most; at least one operation is looked at, so that some calls, each
  * going on with the one before, are whole in the end. OUT_OF_MEMORY. */
 md_status md_tn_calibrate(md_tn_calibration *out, md_bd *builder, const md_tn_calibrate_options *options);
+/** Leaves families out that are off by more than any family of this library: other work was measured, and the rest is
+ * no longer sure. */
+void md_tn_calibration_check(md_tn_calibration *calibration);
 /** The factors of families that are off beside the others. False: there are none. */
 bool md_tn_calibration_factors(md_dev_factors *out, const md_tn_calibration *calibration);
 

@@ -23,6 +23,16 @@ static bool is_possible(const md_tn_off *off)
     return off->n > 0 && off->n <= 1000 && fabs(off->mean) <= MOST && off->spread >= 0 && off->spread <= MOST;
 }
 
+void md_tn_calibration_check(md_tn_calibration *c)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n; i++)
+        if (is_possible(&c->off[i]))
+            c->off[n++] = c->off[i];
+    c->is_sure = c->is_sure && n == c->n;
+    c->n = n;
+}
+
 static int compare(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
