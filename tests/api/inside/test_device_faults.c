@@ -323,8 +323,8 @@ static void failures_on_a_device_are_said(void **state)
     run_all(true);
 }
 
-/* A captured call wants memory of its own, which this device does not give then. */
-static void a_captured_list_says_that_it_has_no_memory(void **state)
+/* A captured call wants memory of its own. */
+static void a_captured_list_without_memory_breaks_nothing(void **state)
 {
     (void)state;
     md_list *list = NULL;
@@ -334,8 +334,14 @@ static void a_captured_list_says_that_it_has_no_memory(void **state)
     assert_ok(make_list(&list, args));
     assert_ok(md_list_call(list, NULL, args, 2));
     async_device_capture(&later, NULL, true);
-    assert_fails(md_list_call(list, NULL, args, 2), MD_OUT_OF_MEMORY, "memory");
+    failed = NULL;
+    n_left = 1;
+    const md_status s = md_list_call(list, NULL, args, 2);
+    n_left = 0;
     async_device_capture(&later, NULL, false);
+    assert_non_null(failed);
+    assert_string_equal(failed, "alloc");
+    assert_int_equal(s, MD_OUT_OF_MEMORY);
     clear(1);
     assert_ok(md_list_call(list, NULL, args, 2));
     assert_true(is_right(1, true));
@@ -348,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_on_the_host_are_said),
         cmocka_unit_test(failures_on_a_device_are_said),
-        cmocka_unit_test(a_captured_list_says_that_it_has_no_memory),
+        cmocka_unit_test(a_captured_list_without_memory_breaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
