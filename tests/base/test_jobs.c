@@ -157,6 +157,27 @@ static void hastened_jobs_run_first(void **state)
     }
 }
 
+/* With one thread: what is to come last waits for what is queued after it, and keeps its order. */
+static void last_jobs_run_last(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    md_pool *pool = NULL;
+    _Atomic bool flag = false;
+    int32_t n = 0;
+    in_order job[N];
+    assert_ok(md_pool_create(&pool, 1));
+    md_jobs_submit(md_pool_jobs(pool), wait_for, &flag);
+    for (int32_t i = 0; i < N; i++) {
+        job[i] = (in_order){&n, -1};
+        (i % 2 ? md_jobs_submit : md_jobs_submit_last)(md_pool_jobs(pool), note_order, &job[i]);
+    }
+    atomic_store(&flag, true);
+    md_pool_destroy(&pool);
+    for (int32_t i = 0; i < N; i++)
+        assert_int_equal(job[i].number, i / 2 + (i % 2 ? 0 : N / 2));
+}
+
 /* Jobs for later run on another thread, all of them, also those that are left when the pool is destroyed. */
 static void note_thread(void *context)
 {
@@ -336,6 +357,7 @@ int main(void)
         cmocka_unit_test(jobs_run_side_by_side),
         cmocka_unit_test(jobs_submit_jobs),
         cmocka_unit_test(hastened_jobs_run_first),
+        cmocka_unit_test(last_jobs_run_last),
         cmocka_unit_test(later_jobs_run_elsewhere),
         cmocka_unit_test(jobs_come_after_a_while),
         cmocka_unit_test(clocks_may_be_set_back),

@@ -24,10 +24,11 @@ typedef struct list {
 struct md_jobs {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed, later_changed;
-    list queue, later; /* later: what one more thread runs, which looks for jobs now and then */
+    list queue, last; /* last: begun where the queue is empty */
+    list later; /* what one more thread runs, which looks for jobs now and then */
     int32_t n_threads, max_threads;
     int32_t n_idle; /* threads that wait for a job */
-    int32_t n_queued;
+    int32_t n_queued; /* the last ones, too */
     bool is_ending, has_later_thread, later_ends;
     md_thread_processors allowed; /* of the thread that made this: the threads' creators may be pinned */
     pthread_t later_thread;
@@ -135,6 +136,7 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads)
     md_cond_init(&jobs->changed);
     md_cond_init(&jobs->later_changed);
     list_init(&jobs->queue);
+    list_init(&jobs->last);
     list_init(&jobs->later);
     jobs->max_threads = max_threads;
     jobs->allowed = md_thread_allowed();
@@ -149,12 +151,12 @@ static void *work(void *context)
     md_thread_default_floats();
     pthread_mutex_lock(&jobs->lock);
     for (;;) {
-        while (!jobs->queue.first && !jobs->is_ending) {
+        while (!jobs->queue.first && !jobs->last.first && !jobs->is_ending) {
             jobs->n_idle++;
             pthread_cond_wait(&jobs->changed, &jobs->lock);
             jobs->n_idle--;
         }
-        job *j = list_take(&jobs->queue);
+        job *j = list_take(jobs->queue.first ? &jobs->queue : &jobs->last);
         if (!j)
             break;
         jobs->n_queued--;
@@ -189,7 +191,8 @@ static bool has_worker(md_jobs *jobs)
     return jobs->n_threads > 0;
 }
 
-void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
+/* Queues a job in one of the lists, or runs it at once. */
+static void submit(md_jobs *jobs, list *l, void (*run)(void *context), void *context)
 {
     job *j = malloc(sizeof *j);
     bool is_queued = false;
@@ -198,7 +201,7 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
         pthread_mutex_lock(&jobs->lock);
         is_queued = has_worker(jobs);
         if (is_queued) {
-            list_add(&jobs->queue, j);
+            list_add(l, j);
             jobs->n_queued++;
             pthread_cond_signal(&jobs->changed);
         }
@@ -208,6 +211,16 @@ void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
         free(j);
         run(context);
     }
+}
+
+void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context)
+{
+    submit(jobs, &jobs->queue, run, context);
+}
+
+void md_jobs_submit_last(md_jobs *jobs, void (*run)(void *context), void *context)
+{
+    submit(jobs, &jobs->last, run, context);
 }
 
 void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *context)
@@ -348,6 +361,7 @@ void md_jobs_destroy(md_jobs **handle)
     }
     pthread_mutex_unlock(&jobs->lock);
     list_free(&jobs->queue); /* a child after fork has no threads, and may have jobs left */
+    list_free(&jobs->last);
     list_free(&jobs->later);
     md_fork_leave(jobs);
     md_cond_finish(&jobs->changed);

@@ -11,6 +11,8 @@ md_status md_jobs_create(md_jobs **out, int32_t max_threads);
 void md_jobs_destroy(md_jobs **jobs);
 /** Queues a job. Runs it at once if there is no memory or no thread for it (a child after fork has none). */
 void md_jobs_submit(md_jobs *jobs, void (*run)(void *context), void *context);
+/** As md_jobs_submit, but the job begins only when all others of these have begun. */
+void md_jobs_submit_last(md_jobs *jobs, void (*run)(void *context), void *context);
 /** Puts a queued job in front of all others. Nothing if it is not queued, or runs already. */
 void md_jobs_hasten(md_jobs *jobs, void (*run)(void *context), const void *context);
 /** As md_jobs_submit, but wakes no thread, which can take the caller 100 us. One thread runs all such jobs in turn,

@@ -275,16 +275,16 @@ static md_status add_single(md_ds_pool *pool)
 
 /* ---- All of it */
 
-/* All hints from `first` on; last resorts only where there is nothing else. */
-static md_status add_hints(md_ds_pool *pool, int32_t first)
+/* All hints; last resorts only where there is nothing else. */
+static md_status add_hints(md_ds_pool *pool)
 {
     const int32_t n_before = pool->n_variants;
     if (is_single(pool))
         MD_TRY(add_single(pool));
     else if (md_ds_is_frugal(pool))
         MD_TRY(md_ds_add_frugally(pool));
-    for (int32_t pass = 0; pass < (first > 0 ? 1 : 2) && pool->n_variants == n_before; pass++)
-        for (int32_t h = first; h < pool->space->n_hints; h++)
+    for (int32_t pass = 0; pass < (pool->is_partial ? 1 : 2) && pool->n_variants == n_before; pass++)
+        for (int32_t h = 0; h < pool->space->n_hints; h++)
             MD_TRY(md_ds_add_hint(pool, h, pass == 1, false));
     if (pool->target.facts->capability > 0 && !is_single(pool))
         MD_TRY(add_extra_points(pool));
@@ -304,10 +304,12 @@ static md_status fill(md_ds_pool *pool, bool only_first, md_ds_prebuilt *prebuil
         MD_TRY(md_ds_tune_hints(prebuilt, pool));
     const int32_t n_before = pool->n_variants;
     if (only_first && !is_single(pool)) {
-        MD_TRY(md_ds_is_frugal(pool) ? md_ds_add_first(pool) : md_ds_add_hint(pool, 0, false, false));
+        MD_TRY(md_ds_add_first(pool));
+        for (int32_t i = n_before; i < pool->n_variants; i++) /* builds of what other pools add besides come later */
+            md_bd_variant_hasten(pool->variant[i]);
         pool->is_partial = pool->n_variants > n_before;
     }
-    return pool->is_partial ? MD_OK : add_hints(pool, 0);
+    return pool->is_partial ? MD_OK : add_hints(pool);
 }
 
 md_status md_ds_pool_fill(md_ds_pool *pool, bool only_first)
@@ -333,7 +335,7 @@ md_status md_ds_pool_fill_rest(md_ds_pool *pool)
     *draft = *seen;
     draft->older = seen;
     pool->draft = draft;
-    const md_status s = add_hints(pool, 1);
+    const md_status s = add_hints(pool);
     atomic_store_explicit(&pool->ranks, draft, memory_order_release);
     md_tn_estimates_close(&pool->estimates);
     return s;

@@ -27,6 +27,7 @@ _MAKES_NEW = ("scaled_dot_product", "embedding_dense_backward", "multidispatch.e
               "embedding_bag", "native_dropout")
 _PAIRS = {"cpu": ("f16", "bf16", "f32", "f64"), "cuda": ("f16", "bf16")}  # what the kernels for pairs.py take as operands
 _MOST_THREADS = 64  # each waits for a compiler; the library bounds how many of those run
+_MOST_PER_CPU = 4  # of a plan that may be stopped: more would be under way then, fewer let kernels of no hurry begin
 
 
 class Failed(Exception):
@@ -283,7 +284,7 @@ class Builder:
             return None
 
         ordered = sorted(ops)
-        most = _MOST_THREADS if check is None else os.cpu_count() or 1  # few are under way when it is stopped
+        most = _MOST_THREADS if check is None else _MOST_PER_CPU * (os.cpu_count() or 1)
         with progress.of(len(ordered)) as built, ThreadPoolExecutor(max(1, min(len(ops), most))) as threads:
             failed = {op: error for op, error in zip(ordered, threads.map(make, ordered)) if error is not None}
         for op, error in failed.items():  # the first; others show when the plan is made anew
