@@ -295,6 +295,18 @@ static md_status add_hints(md_ds_pool *pool)
     return md_ds_note_measured(pool);
 }
 
+/* What serves first: the best at the smallest sizes is good at no others. One may fail, and then another is waited for;
+ * the fastest is built before what other ops add besides theirs. */
+static md_status add_first(md_ds_pool *pool)
+{
+    const int32_t middle = pool->space->n_hints / 2;
+    const md_ds_ranks *ranks = pool->draft;
+    MD_TRY(md_ds_is_frugal(pool) ? md_ds_add_first(pool, middle) : md_ds_add_hint(pool, middle, false, false));
+    if (ranks->n[middle] > 0)
+        md_bd_variant_hasten(pool->variant[ranks->of[middle][0].variant]);
+    return MD_OK;
+}
+
 static md_status fill(md_ds_pool *pool, bool only_first, md_ds_prebuilt *prebuilt)
 {
     MD_TRY(add_customs(pool));
@@ -304,9 +316,7 @@ static md_status fill(md_ds_pool *pool, bool only_first, md_ds_prebuilt *prebuil
         MD_TRY(md_ds_tune_hints(prebuilt, pool));
     const int32_t n_before = pool->n_variants;
     if (only_first && !is_single(pool)) {
-        MD_TRY(md_ds_add_first(pool));
-        for (int32_t i = n_before; i < pool->n_variants; i++) /* builds of what other pools add besides come later */
-            md_bd_variant_hasten(pool->variant[i]);
+        MD_TRY(add_first(pool));
         pool->is_partial = pool->n_variants > n_before;
     }
     return pool->is_partial ? MD_OK : add_hints(pool);

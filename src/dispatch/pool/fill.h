@@ -9,8 +9,8 @@
 #include "dispatch/pool/pool.h"
 #include "tune/search/search.h"
 
-/** Chooses configs and starts building them, in a pool that was initialized. only_first: the best for the middle hint
- * and libraries', if there are any, built before all else; md_ds_pool_fill_rest adds the others. */
+/** Chooses configs and starts building them, in a pool that was initialized. only_first: those for the middle hint, if
+ * there are any, the best of them before all else; md_ds_pool_fill_rest adds the others. */
 md_status md_ds_pool_fill(md_ds_pool *pool, bool only_first);
 /** Adds what only_first left out, while others read the pool. One thread. */
 md_status md_ds_pool_fill_rest(md_ds_pool *pool);

@@ -299,14 +299,13 @@ md_status md_ds_add_frugally(md_ds_pool *pool)
     return s;
 }
 
-md_status md_ds_add_first(md_ds_pool *pool)
+md_status md_ds_add_first(md_ds_pool *pool, int32_t hint)
 {
     menu m;
-    const int32_t middle = pool->space->n_hints / 2; /* the best at the smallest sizes is good at no others */
-    md_ds_hint_point(&m.point, &pool->target, pool->space, middle, false);
+    md_ds_hint_point(&m.point, &pool->target, pool->space, hint, false);
     MD_TRY(list_families(&m, pool, false));
     for (int32_t i = 0; i < m.n; i++)
         if (m.family[i]->is_library || i == m.best)
-            MD_TRY(add_listed(pool, &m, i, middle));
+            MD_TRY(add_listed(pool, &m, i, hint));
     return MD_OK;
 }

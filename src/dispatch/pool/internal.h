@@ -39,8 +39,8 @@ bool md_ds_is_frugal(const md_ds_pool *pool);
  * variant of the pool comes near it; then the best between hints, where the pool is far behind. Families of last resort
  * are left out. */
 md_status md_ds_add_frugally(md_ds_pool *pool);
-/** Adds the best at the middle hint, which serves until the rest is there, and the library's. */
-md_status md_ds_add_first(md_ds_pool *pool);
+/** Adds the best at a hint, which serves until the rest is there, and the library's. */
+md_status md_ds_add_first(md_ds_pool *pool, int32_t hint);
 
 /* ---- tune_hints.c */
 

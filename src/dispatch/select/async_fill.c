@@ -83,7 +83,7 @@ md_status md_ds_async_fill_start(md_ds_op *op, void (*fill)(md_ds_op *op), void 
     md_fork_watch(f, become_orphan);
     op->async_fill = f;
     atomic_store_explicit(&op->is_filling, true, memory_order_release);
-    md_jobs_submit_last(md_pool_jobs(op->runtime->dev->pool), run_job, f); /* other ops get their first kernels before */
+    md_jobs_submit_last(md_pool_jobs(op->runtime->dev->pool), run_job, f); /* behind other ops' first kernels */
     return MD_OK;
 }
 
