@@ -1,4 +1,4 @@
-/* Ops that are made asynchronously: creation picks configs for the first hint, the pool's threads for all others,
+/* Ops that are made asynchronously: creation picks configs for the middle hint, the pool's threads for all others,
  * while calls are served. */
 #include "dispatch/select/async_fill.h"
 #include "dispatch/cache/table.h"
@@ -77,6 +77,10 @@ static void pools_become_whole(void **state)
         md_ds_op_wait(op);
         assert_false(md_ds_is_filling(op));
         assert_int_equal(op->stage[0].n_variants, whole->stage[0].n_variants);
+        const int32_t middle = op->space.n_hints / 2;
+        const md_bd_variant *best = whole->stage[0].variant[whole->stage[0].draft->of[middle][0].variant];
+        assert_string_equal(op->stage[0].variant[0]->name, best->name);
+        assert_string_not_equal(best->name, whole->stage[0].variant[0]->name);
         for (int32_t h = 0; h < op->space.n_hints; h++) {
             const md_ds_ranks *a = md_ds_ranks_of(&op->stage[0]), *b = md_ds_ranks_of(&whole->stage[0]);
             assert_int_equal(a->n[h], b->n[h]);
