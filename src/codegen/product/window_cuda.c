@@ -48,7 +48,8 @@ static void print_is_narrow(md_strbuf *out, const md_cg_window *w)
     md_strbuf_add(out, " - 1) < 1 << 30;\n}\n");
 }
 
-/* True where runs along K are pieces of eight elements that are read together. */
+/* has_runs: neighbours along the last index of K lie side by side, and are all there or not; has_pieces: eight by eight
+ * they are read together. */
 static void print_has_pieces(md_strbuf *out, const md_cg_window *w)
 {
     const md_cg_product *p = w->product;
@@ -57,11 +58,12 @@ static void print_has_pieces(md_strbuf *out, const md_cg_window *w)
     bool is_free = true;
     for (int32_t i = 0; i < w->terms.n; i++)
         is_free &= md_cg_coefficient(&w->terms.term[i], s->k[s->n_k - 1]) == 0;
-    md_strbuf_printf(out,
-                     "MD_INLINE bool md_window_has_pieces(const md_params *p)\n{\n    return %d && %s %% 8 == 0 && (",
-                     is_free, md_cg_size(size, p->program, s->k[s->n_k - 1]));
+    md_strbuf_printf(out, "MD_INLINE bool md_window_has_runs(const md_params *p)\n{\n    return %d && (", is_free);
     md_cg_window_print_step(out, w, s->k[s->n_k - 1]);
-    md_strbuf_add(out, ") == 1;\n}\n");
+    md_strbuf_printf(out,
+                     ") == 1;\n}\nMD_INLINE bool md_window_has_pieces(const md_params *p)\n{\n    return "
+                     "md_window_has_runs(p) && %s %% 8 == 0;\n}\n",
+                     md_cg_size(size, p->program, s->k[s->n_k - 1]));
 }
 
 int32_t md_cg_product_window_point_words(const md_cg_product *p)

@@ -8,7 +8,9 @@
  *   md_window_rows(p, batch, row, part), md_window_depth(p, k, part)   the parts of a place and of the guard's terms,
  *                           which hold where no sum is negative
  *   md_window_is_narrow(p)  false: the window is read value by value
- *   md_window_has_pieces(p) eight steps of K from a multiple of eight on are a run of memory, and all there or not */
+ *   md_window_run(p)        how many steps of K the last of its indices has
+ *   md_window_has_runs(p)   these lie side by side, and are all there or not
+ *   md_window_has_pieces(p) and eight of them from a multiple of eight on are a run of memory */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
@@ -86,6 +88,35 @@ struct md_window_feed {
         return make_uint4(w[0], w[1], w[2], w[3]);
     }
 
+    /* Eight steps of K of each row, one by one. What a step adds is found where the last index of K begins anew. */
+    __device__ __forceinline__ void along(md_pieces<SIZE> &pieces, const md_params *p, int64_t k, int64_t end) const
+    {
+        const int n = (int)md_least(end - k, 8), run = md_window_has_runs(p) ? md_window_run(p) : 1;
+        uint32_t w[N][4];
+        md_window_part depth;
+        int left = 0; /* of the run */
+        MD_FOR (i, N)
+            MD_FOR (j, 4)
+                w[i][j] = 0;
+        MD_FOR (j, 8) {
+            if (left == 0) {
+                const unsigned at = (unsigned)(j < n ? k + j : 0);
+                md_window_depth(p, at, &depth);
+                left = run - (int)(j == 0 ? at % (unsigned)run : 0);
+            } else {
+                depth.at++;
+            }
+            left--;
+            MD_FOR (i, N) {
+                const md_window_part &row = part[ALONG == 2 ? 0 : i];
+                const bool is_there = j < n && (there >> i & 1) && md_window_holds(row, depth);
+                w[i][j / 2] |= (is_there ? (uint32_t)*md_window_at(p, row, depth) : 0) << j % 2 * 16;
+            }
+        }
+        MD_FOR (i, N)
+            pieces.v[i] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
+    }
+
     /* Eight steps of K of each row, to shared memory. */
     __device__ __forceinline__ void copy(uint32_t to, const md_params *p, int64_t k, int64_t end) const
     {
@@ -119,6 +150,10 @@ struct md_window_feed {
             copy(to, p, k0 + piece * 8, s.end);
             return;
         }
+        if (ALONG != 2 && s.how == BY_ELEMENT) {
+            along(pieces, p, k0 + piece * 8, s.end);
+            return;
+        }
         MD_FOR (i, N) {
             const int64_t row = s.row + (ALONG == 2 ? piece * 8 : line + i * APART),
                           k = k0 + (ALONG == 2 ? line + i * APART : piece * 8);
@@ -131,13 +166,14 @@ struct md_window_feed {
     }
 };
 
-/* The window as a source: BY_COPY by asynchronous copies, BY_ELEMENT through registers. */
+/* The window as a source: BY_COPY by asynchronous copies, BY_ELEMENT through registers, BY_VALUE where 32 bits do not
+ * hold its places. */
 MD_INLINE md_source md_window_source(const md_params *p, int64_t batch, int64_t row, int64_t rows)
 {
     md_source s;
     s.batch = batch, s.row = row, s.rows = rows;
     s.view.base = s.view.row = s.view.step = 0;
-    s.how = !md_window_is_narrow(p) ? BY_VALUE : ALONG == 2 ? BY_ELEMENT : md_window_has_pieces(p) ? BY_COPY : BY_VALUE;
+    s.how = !md_window_is_narrow(p) ? BY_VALUE : ALONG != 2 && md_window_has_pieces(p) ? BY_COPY : BY_ELEMENT;
     return s;
 }
 

@@ -47,12 +47,16 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
            md_fa_cuda_product_is_worth_trying(target, &s.tiled.p, &s.tiled.tiles, size);
 }
 
-/* The time of a step of K in which a thread finds its pieces. */
-static double gather_us(const md_cg_product *p, const md_fa_cuda_mma_tile *t)
+/* The time of a step of K in which a thread finds its pieces: along K they are copied whole where eight elements of the
+ * last index are a piece. */
+static double gather_us(const md_cg_product *p, const md_fa_cuda_mma_tile *t, const int64_t *size)
 {
+    const md_st_product *s = md_cg_product_stage(p);
     const int32_t window = md_cg_product_window(p), rows = window == MD_CG_A ? t->rows : t->columns;
-    return (md_cg_product_along(p, window) == MD_CG_ALONG_DEPTH ? PIECE_COPIED : PIECE_GATHERED) * rows * 8 /
-           t->threads;
+    const bool is_along_depth = md_cg_product_along(p, window) == MD_CG_ALONG_DEPTH,
+               is_whole = md_st_size(p->program, s->k[s->n_k - 1], size) % 8 == 0;
+    const double piece = !is_along_depth ? PIECE_GATHERED : is_whole ? PIECE_COPIED : PIECE_SINGLE;
+    return piece * rows * 8 / t->threads;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -63,7 +67,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     if (!sized)
         return;
     md_fa_cuda_tiles tiles = s->tiled.tiles;
-    tiles.step_us += gather_us(&s->tiled.p, &s->t);
+    tiles.step_us += gather_us(&s->tiled.p, &s->t, size);
     tiles.flops *= PART_OF_RATE;
     md_fa_cuda_product_features(out, target, sized, &tiles);
 }

@@ -11,9 +11,10 @@
 
 #include "family/fit.h"
 
-/* us in which a thread finds eight elements of a step of K: copied asynchronously, and one by one; the part of
- * gemm_mma's rate that is left. */
+/* us in which a thread finds eight elements of a step of K: along K copied asynchronously, or one by one, and along the
+ * rows; the part of gemm_mma's rate that is left. */
 MD_FIT(PIECE_COPIED, 0.182)
+MD_FIT(PIECE_SINGLE, 0.4)
 MD_FIT(PIECE_GATHERED, 0.1)
 MD_FIT(PART_OF_RATE, 0.08981)
 
