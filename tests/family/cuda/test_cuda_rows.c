@@ -104,6 +104,9 @@ static void test_envelope(void **state)
     "where(" place_y " >= 0 and " place_y " < size(X.2) and " place_x " >= 0 and " place_x                             \
     " < size(X.3), X[n,c," place_y "," place_x "], 0)"
 
+/* Along the first of two axes. */
+#define CORNER(guard, place) "Y[n,t,u,o] = sum[r,s,c](where(" guard ", X[n," place ",u+s,c], 0) * W[o,r,s,c])"
+
 static bool layout_by(md_fa_conv_layout *out, const md_st_program *program, md_cg_columns columns)
 {
     md_cg_product p;
@@ -127,13 +130,18 @@ static void test_layouts_of_libraries(void **state)
         const char *text, *layout; /* "": none */
     } cases[] = {
         {CONVOLUTION, "2 1 1, 2 1 1, 031203120312"},
-        {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", "1 2 2, 1 2 2, 012301230123"},
-        {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", "2 1 0, 2 1 0, 031201--0312"},
-        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c])", "1 1 2, 1 1 0, 021-021-021-"},
-        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 1, X[n,t+r-2,c], 0) * W[o,r,c])", ""}, /* leaves out the first place */
-        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0 and t < 5, X[n,t+r-2,c], 0) * W[o,r,c])", ""},
-        {"Y[n,t,o] = relu(sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c]))", ""},
-        {"Y[n,t,o] = sum[r,c](where(t-r+2 >= 0 and t-r+2 < size(X.1), X[n,t-r+2,c], 0) * W[o,r,c])", ""},
+        {CORNER("t+r-2 >= 0", "t+2*r-2"), ""}, /* another place than the guard's */
+        {CORNER("t+2*r-2 >= 0", "t+2*r-2"), "1 2 2, 1 1 0, 031203120312"},
+        {CORNER("t+r-2 >= 1", "t+r-2"), ""}, /* leaves out the first place */
+        {CORNER("t+r-2 >= 0 and t < 5", "t+r-2"), ""},
+        {CORNER("t-r+2 >= 0 and t-r+2 < size(X.1)", "t-r+2"), ""},
+        {"Y[n,t,u,o] = relu(sum[r,s,c](where(t+r-2 >= 0, X[n,t+r-2,u+s,c], 0) * W[o,r,s,c]))", ""},
+        {"Y[n,z,y,x,o] = sum[q,r,s,c](where(z+q >= 1, X[n,z+q-1,y+r,x+s,c], 0) * W[o,q,r,s,c])",
+         "1 1 1, 1 1 0, 1 1 0, 041230412304123"},
+        /* of one axis, by planes, without points along an axis: not tried */
+        {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c])", ""},
+        {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", ""},
+        {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", ""},
         {GROUPED, ""},
         {"Y[t,n] = sum[k](X[t,k] * W[n,k])", ""},
     };

@@ -135,15 +135,16 @@ static bool find_axes(finding *f)
            put_result(f, 1, p->columns[0]) && has_plain_guard(f);
 }
 
-/* A second axis of size 1 for images of one. */
-static void pad_axes(md_fa_conv_layout *out)
+/* What was compared with the reference on a GPU: images of two and three axes that the filter has, too, whose channels
+ * lie side by side. Of one axis, given a second one of size 1, the library made wrong results. */
+static bool is_tried(const md_fa_conv_layout *layout, const md_fx_formula *formula)
 {
-    for (; out->n_axes < 4; out->n_axes++) {
-        for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
-            put(out, t, out->n_axes, -1, -1);
-        out->step[out->n_axes - 2] = out->apart[out->n_axes - 2] = 1;
-        out->before[out->n_axes - 2] = 0;
-    }
+    bool is = layout->n_axes >= 4;
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+        is = is && layout->axis[t][1] == formula->tensor[layout->tensor[t]].rank - 1;
+    for (int32_t i = 2; i < layout->n_axes; i++)
+        is = is && layout->dim[1][i] >= 0;
+    return is;
 }
 
 bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
@@ -160,6 +161,5 @@ bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
     if (stage->has_scatter || store->assign != MD_FX_SET || store->value->kind != MD_FX_REF || !find_axes(&f) ||
         f.stage->n_k != p->load[MD_CG_B]->n_args - 1)
         return false;
-    pad_axes(out);
-    return true;
+    return is_tried(out, f.formula);
 }

@@ -22,18 +22,6 @@ _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
                "a layout is of the library's convolutions");
 _Static_assert(sizeof(md_dev_cuda_conv) <= sizeof(md_fa_library_call), "a convolution is a call");
 
-/* What was compared with the reference on a GPU: images of two axes, filters of neighbouring points, channels that lie
- * side by side. Nothing else is taken: of borders that differ at both ends the library made wrong results. */
-static bool is_tried(const md_fa_conv_layout *layout, const md_fx_formula *formula)
-{
-    bool is = layout->n_axes == 4 && layout->dim[1][2] >= 0 && layout->dim[1][3] >= 0;
-    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
-        is = is && layout->axis[t][1] == formula->tensor[layout->tensor[t]].rank - 1;
-    for (int32_t i = 0; i < 2 && is; i++)
-        is = layout->apart[i] == 1;
-    return is;
-}
-
 static bool find_layout(md_fa_conv_layout *out, const md_st_program *program, int32_t stage)
 {
     md_cg_product p;
@@ -45,7 +33,7 @@ static bool find_layout(md_fa_conv_layout *out, const md_st_program *program, in
         (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_M) || !md_fa_conv_layout_of(out, &p)))
         return false;
     const md_dtype dtype = program->formula->tensor[out->tensor[0]].dtype;
-    bool is_same = (dtype == MD_BF16 || dtype == MD_F16) && is_tried(out, program->formula);
+    bool is_same = dtype == MD_BF16 || dtype == MD_F16;
     for (int32_t i = 0; i < out->n_axes - 2; i++)
         is_same = is_same && out->step[i] <= MOST_MOVED && out->apart[i] <= MOST_MOVED && out->before[i] <= MOST_MOVED;
     for (int32_t t = 1; t < MD_FA_CONV_TENSORS; t++)

@@ -40,8 +40,9 @@ static bool applies(const md_fa_target *target)
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
+    layout room;
     (void)config, (void)size;
-    return applies(target);
+    return layout_of(&room, target) != NULL; /* whether there is a library is asked once, of the family */
 }
 
 /* With one of its epilogues the library has no kernel for rows whose distance exceeds 32 bits (measured). */
