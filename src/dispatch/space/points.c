@@ -250,6 +250,8 @@ int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const 
     int32_t n_points = 0;
     if (md_fa_stage(target)->kind == MD_ST_CHAIN)
         return usual_chain_points(out, target, space);
+    if ((n_points = md_ds_window_points(out, target, space)) > 0)
+        return n_points;
     _Static_assert(MD_COUNT(points_of_products) <= MD_DS_MAX_CORNERS &&
                        2 * 2 * MD_COUNT(corners_of_many) <= MD_DS_MAX_CORNERS,
                    "room for all");

@@ -13,8 +13,12 @@ enum { MD_DS_MAX_BETWEEN = 32, MD_DS_CHAIN_POINTS = 20 };
 /** The point of a hint, made smaller where 64 bits could not count its work; ragged: with odd sizes. */
 void md_ds_hint_point(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, int32_t hint,
                       bool is_ragged);
-/** Lopsided points of a space of one to three dims, or of a chain's, into out[MD_DS_MAX_CORNERS]; returns how many. */
+/** Lopsided points of a space of one to three dims, or of a chain's or a window's, into out[MD_DS_MAX_CORNERS]; returns
+ * how many. */
 int32_t md_ds_corner_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space);
+/** Of a product of which an operand is a window of a tensor, as in a convolution: layers of networks, into
+ * out[MD_DS_MAX_CORNERS]; returns how many, 0 for others. */
+int32_t md_ds_window_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space);
 /** Batches, queries and keys of a chain into out[MD_DS_CHAIN_POINTS], at the depth and columns of `size`, by dim id;
  * returns how many. */
 int32_t md_ds_chain_points(md_tn_point *out, const md_fa_target *target, const md_ds_space *space, const int64_t *size);
