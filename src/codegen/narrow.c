@@ -273,7 +273,7 @@ static bool products_are_narrow(md_cg_narrow_search *s, const md_st_product *pro
             return false;
     }
     s->product = NULL;
-    return product->type != MD_I64;
+    return product->type != MD_I64 && !product->guard;
 }
 
 static bool rows_are_narrow(md_cg_narrow_search *s, const md_st_row *row)

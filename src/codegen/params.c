@@ -17,6 +17,8 @@ void md_cg_visit(const md_st_stage *stage, md_fx_visit_fn fn, void *user)
         (void)md_fx_visit(stage->product.a[i], fn, user);
         (void)md_fx_visit(stage->product.b[i], fn, user);
     }
+    if (stage->kind == MD_ST_PRODUCT && stage->product.guard)
+        (void)md_fx_visit(stage->product.guard, fn, user);
     if (stage->kind == MD_ST_SCAN)
         (void)md_fx_visit(stage->scan.body, fn, user);
     if (stage->kind == MD_ST_CHAIN)

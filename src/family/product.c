@@ -14,7 +14,7 @@ static double operand_bytes(const md_fa_product *p, int32_t operand)
 {
     const md_fx_node *load = p->p.load[operand];
     md_dtype dtype = load ? p->p.program->formula->tensor[load->id].dtype : p->p.type;
-    return (double)(operand == MD_CG_A ? p->rows : p->columns) * (double)p->depth * md_dtype_bytes(dtype);
+    return (double)(operand == MD_CG_A ? p->rows : p->columns) * (double)p->span * md_dtype_bytes(dtype);
 }
 
 static void count_epilogue(void *out, const md_st_program *program, int32_t stage, const void *user)
@@ -42,6 +42,7 @@ void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const
     out->depth = md_st_points(program, s->n_k, s->k, size);
     if (product->is_paired && product->dialect == MD_DEV_HOST)
         out->depth = (out->depth + 1) / 2;
+    out->span = out->depth / MD_MAX(md_st_points(program, s->n_sharing, s->sharing, size), 1);
     md_st_work(&flops, &out->bytes, program, target->stage, size);
     out->a_bytes = (double)out->batch * operand_bytes(out, MD_CG_A);
 }
@@ -77,7 +78,8 @@ uint32_t md_fa_product_constants(const md_fa_target *target, const md_cg_product
     const md_st_product *s = &md_fa_stage(target)->product;
     constants c = {.target = target};
     for (int32_t o = MD_CG_B; o <= product->n_products; o++)
-        if (product->is_grouped || md_fx_uses_any_index(product->operand[o], s->n_batch, s->batch) ||
+        if (product->is_grouped || product->has_spans ||
+            md_fx_uses_any_index(product->operand[o], s->n_batch, s->batch) ||
             !md_fx_visit(product->operand[o], take_constant, &c))
             return 0;
     return c.tensors;

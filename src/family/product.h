@@ -9,6 +9,7 @@
 typedef struct md_fa_product {
     md_cg_product p;
     int64_t batch, rows, columns, depth;
+    int64_t span; /* steps of K that a batch sums on average: depth, unless batches divide K among them (has_spans) */
     double bytes; /* of all tensors, each read or written once */
     double a_bytes; /* of operand A, read once */
     double epilogue_ops, epilogue_transcendental; /* per element of the result */
@@ -23,7 +24,7 @@ static inline int64_t md_fa_product_line(const md_fa_product *sized, int32_t ope
 }
 
 /** The tensors that the operands B are made of, as bits; 0 where one is not constant, or an operand has batches,
- * scalars or indices that must be checked: then they cannot be packed once. */
+ * spans of K, scalars or indices that must be checked: then they cannot be packed once. */
 uint32_t md_fa_product_constants(const md_fa_target *target, const md_cg_product *product);
 void md_fa_product_measure(md_fa_product *out, const md_fa_target *target, const md_cg_product *product,
                            const int64_t *size);

@@ -65,9 +65,8 @@ static bool stage_is_harmless(const md_st_stage *s, const md_st_store *store, in
     question q = {.stage = s, .store = store, .tensor = tensor};
     if (!values_are_harmless(&q))
         return false;
-    for (int32_t i = 0; i < s->product.n_products; i++)
-        if (md_st_reads(s->product.a[i], tensor) || md_st_reads(s->product.b[i], tensor))
-            return false;
+    if (md_st_product_reads(&s->product, tensor))
+        return false;
     if (s->kind == MD_ST_SCAN && !md_fx_visit(s->scan.body, is_harmless, &q))
         return false;
     q.is_reduction = true;

@@ -44,7 +44,7 @@ static void describe_product(md_strbuf *out, const md_st_program *p, const md_st
     add_group(out, p, " m", product->n_m, product->m);
     add_group(out, p, " n", product->n_n, product->n);
     add_group(out, p, " k", product->n_k, product->k);
-    md_strbuf_add(out, product->look_up ? ", grouped" : "");
+    md_strbuf_add(out, product->look_up ? ", grouped" : product->guard ? ", k with bounds" : "");
     bool has_epilogue = s->n_stores > 1 || s->store[0].value->kind != MD_FX_REF;
     md_strbuf_add(out, has_epilogue ? ", with epilogue" : "");
 }

@@ -32,10 +32,7 @@ static bool writes_temporary(const md_st_draft *d, int32_t group, int32_t tensor
 
 static bool is_operand(const md_st_stage *s, int32_t tensor)
 {
-    for (int32_t i = 0; i < s->product.n_products; i++)
-        if (md_st_reads(s->product.a[i], tensor) || md_st_reads(s->product.b[i], tensor))
-            return true;
-    return false;
+    return md_st_product_reads(&s->product, tensor);
 }
 
 static bool reads(const md_st_draft *d, int32_t group, int32_t tensor)

@@ -59,6 +59,8 @@ void md_st_take_census(const md_st_maker *m, md_st_stage *s)
         (void)md_fx_visit(s->product.a[i], note_load, &c);
         (void)md_fx_visit(s->product.b[i], note_load, &c);
     }
+    if (s->product.guard)
+        (void)md_fx_visit(s->product.guard, note_load, &c);
     if (s->kind == MD_ST_SCAN)
         (void)md_fx_visit(s->scan.body, note_load, &c);
     if (s->kind == MD_ST_CHAIN)

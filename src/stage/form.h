@@ -68,6 +68,7 @@ enum { MD_ST_MAX_NODES = 1500 };
 bool md_st_is_heavy(const md_fx_node *node); /* has a transcendental function or a power */
 bool md_st_reads(const md_fx_node *node, int32_t tensor);
 bool md_st_item_reads(const md_st_item *item, int32_t tensor);
+bool md_st_product_reads(const md_st_product *product, int32_t tensor); /* operands, and bounds of K */
 bool md_st_chain_reads(const md_st_chain *chain, int32_t tensor); /* other than in its stores */
 /** True if it reads a tensor that several statements write: what it gives depends on where it stands. */
 bool md_st_reads_rewritten(const md_fx_formula *formula, const md_fx_node *node);
@@ -135,6 +136,12 @@ int32_t md_st_group_index(md_st_maker *m, const md_fx_node *reduce, const md_fx_
 /** Puts the index in the place of the look-up in all factors that depend on k. False where memory is short. */
 bool md_st_name_groups(md_st_maker *m, md_st_factors *list, const md_st_set *k, const md_fx_node *look_up,
                        int32_t group);
+
+/* ---- span.c: products whose K has bounds by batch ---- */
+
+/** Of a sum over one index under where(guard, .., 0), whose guard bounds that index: the sum without the guard, which
+ * becomes that of the product, with the bounds. NULL: it is no such sum. */
+const md_fx_node *md_st_take_span(md_st_maker *m, md_st_product *out, const md_fx_node *reduce);
 
 /* ---- densest.c ---- */
 

@@ -38,7 +38,8 @@ static bool examine(md_st_maker *m, split *s, const md_fx_node *reduce, const md
         s->used[i] = md_st_set_without(&used, &k);
         n_inside += s->has_k[i];
     }
-    return n_inside >= 2;
+    /* A factor that left a guarded sum would be there for a batch without steps, too. */
+    return n_inside >= 2 && (!s->groups.guard || n_inside == s->list.n);
 }
 
 /* Deals the factors to two sides, given one of each. A factor that depends on what only one seed depends on joins
@@ -132,6 +133,12 @@ static bool finds_groups(const split *s)
            md_st_set_has(&s->of_side[1], s->group);
 }
 
+/* True if the bounds of K depend on the index: each of its values is a batch. */
+static bool bounds_depth(const split *s, int32_t index)
+{
+    return s->groups.guard != NULL && md_fx_uses_index(s->groups.guard, index);
+}
+
 /* Sorts the free indices into groups, in the order of the store. */
 static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
 {
@@ -140,7 +147,9 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
         int32_t id = item->free[i];
         bool a = md_st_set_has(&s->of_side[0], id), b = md_st_set_has(&s->of_side[1], id);
         a |= !b && s->look_up != NULL && md_fx_uses_index(s->look_up, id);
-        if (a && b)
+        if (!a && !b && bounds_depth(s, id))
+            product->sharing[product->n_sharing++] = id;
+        if ((a && b) || bounds_depth(s, id))
             product->batch[product->n_batch++] = id;
         else if (a)
             product->m[product->n_m++] = id;
@@ -157,7 +166,8 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
             return false;
         product->k[product->n_k++] = reduce->bound[i];
     }
-    return product->n_m > 0 && product->n_n > 0 && (!s->look_up || finds_groups(s));
+    return product->n_m > 0 && product->n_n > 0 && (!s->look_up || finds_groups(s)) &&
+           (!product->guard || product->n_sharing > 0);
 }
 
 static bool build_side(md_st_maker *m, split *s, int side)
@@ -191,12 +201,21 @@ static bool split_factors(md_st_maker *m, split *s, const md_fx_node *reduce, co
     return false;
 }
 
+static bool split_span(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
+{
+    *s = (split){.groups = {0}};
+    const md_fx_node *inside = md_st_take_span(m, &s->groups, reduce);
+    return inside && split_factors(m, s, inside, item);
+}
+
 /* `like`: the first of two sums; the second has its groups. NULL: it is the first. */
 static bool split_sum(md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item, const split *like)
 {
     const md_fx_node *found[MD_ST_MAX_LOOK_UPS];
     *s = (split){.groups = {0}};
     if (split_factors(m, s, reduce, item))
+        return true;
+    if (!like && split_span(m, s, reduce, item))
         return true;
     const int32_t n = md_st_find_look_ups(found, m, reduce);
     for (int32_t i = 0; i < n; i++) {
@@ -344,7 +363,8 @@ static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_s
     out->product.n_products = e->n;
     if (e->n == 2) {
         const md_fx_node *other = with_bounds(m, e->reduce[1], e->reduce[0]);
-        if (!other || !split_sum(m, &second, other, item, &first) || !go_together(m, &first, &second))
+        if (first.groups.guard || !other || !split_sum(m, &second, other, item, &first) ||
+            !go_together(m, &first, &second))
             return false;
     }
     for (int32_t p = 0; p < e->n; p++) {

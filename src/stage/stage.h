@@ -74,6 +74,12 @@ typedef struct md_st_product {
     const md_fx_node *look_up; /* over m: eid[t] */
     int32_t group; /* an index of the program for the group; it has no size of its own (md_st_groups) */
     const md_fx_node *of_group[MD_ST_MAX_PRODUCTS]; /* b with `group` for look_up: W[g,n,k] */
+    /* Bounds of K by batch, as of a sum under where(off[e] <= t and t < off[e+1], .., 0): of the steps of K only those
+     * from `begin` to before `end` are summed. Both are over batch, and may lie outside K; NULL: no such bound.
+     * `guard` is the condition, over batch and K; NULL: all steps are summed. `sharing`: indices of the batch that
+     * neither operand has, at least one: its values divide K among them. */
+    const md_fx_node *guard, *begin, *end;
+    int32_t n_sharing, sharing[MD_MAX_RANK];
 } md_st_product; /* REF(p) in stores' values is the sum of product p; stores run over batch, m, n */
 
 typedef struct md_st_scan {
@@ -125,7 +131,7 @@ enum {
     MD_ST_KNOWN_RANGES, /* of rows, then of columns: elements that a condition leaves */
     MD_ST_KNOWN_PRODUCTS = MD_ST_KNOWN_RANGES + 2, /* as a product, by which indices are the columns */
     MD_ST_KNOWN_CHAINS = MD_ST_KNOWN_PRODUCTS, /* by kind of device; no stage is a product and a chain */
-    MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 4
+    MD_ST_KNOWN = MD_ST_KNOWN_PRODUCTS + 5
 };
 typedef struct md_st_program {
     const md_fx_formula *formula;

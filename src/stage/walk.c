@@ -284,6 +284,14 @@ bool md_st_visit_chain(const md_st_chain *c, md_fx_visit_fn fn, void *user)
     return md_fx_visit(c->weight, fn, user) && (!c->reference || md_fx_visit(c->reference, fn, user));
 }
 
+bool md_st_product_reads(const md_st_product *product, int32_t tensor)
+{
+    bool reads = product->guard != NULL && md_st_reads(product->guard, tensor);
+    for (int32_t i = 0; i < product->n_products; i++)
+        reads |= md_st_reads(product->a[i], tensor) || md_st_reads(product->b[i], tensor);
+    return reads;
+}
+
 bool md_st_chain_reads(const md_st_chain *chain, int32_t tensor)
 {
     return !md_st_visit_chain(chain, is_no_load_of, &tensor);

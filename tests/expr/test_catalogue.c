@@ -79,6 +79,7 @@ static const char *const promised[] = {
     "linear_int4",
     "moe_up",
     "moe_down",
+    "moe_gradient",
     "rope",
     "l2_norm",
     "outer",

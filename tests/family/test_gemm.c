@@ -217,6 +217,43 @@ static void test_expressions(void **state)
         "gemm");
 }
 
+/* K with bounds by batch, which may be empty, fall, overlap, and lie outside. What is not finite outside them does not
+ * matter. */
+static void test_spans(void **state)
+{
+    static const struct {
+        const char *formula;
+        double tolerance;
+    } cases[] = {
+        {"D[e,i,j] = sum[t](where(o:i32[e] <= t and t < o[e+1], A[t,i] * B[t,j], 0))", 1e-4},
+        {"D[e,i,j] = sum[t](where(o:i64[e] < t and o[e+1] >= t, A[i,t] * B[j,t], 0)) + c[e,j]", 1e-4},
+        {"D[e,j,i] = sum[t](where(o:i32[e] <= t, A[i,t] * B[t,j], 0))", 1e-4},
+        {"D[e,i,j] = sum[t](where(t < o:i32[e] and t >= where(e > 0, o[e-1], 0), A[t,i] * B[t,j], 0))", 1e-4},
+        {"D[b,e,i,j] = sum[t](where(o:i32[b,e] <= t and t < o[b,e+1], A[b,t,i] * B[b,t,j], 0))", 1e-4},
+        {"D:bf16[e,i,j] = sum[t](where(o:i32[e] <= t and t < o[e+1], A:bf16[t,i] * B:bf16[t,j], 0))", 0.01},
+        {"D:i32[e,i,j] = sum[t](where(o:i32[e] <= t and t < o[e+1], i32(A:i8[t,i]) * i32(B:i8[t,j]), 0))", 1e-30},
+        {"D[e,i,j] = sum[t](where(o:i64[e] <= t and t <= o[e] + 9223372036854775700, A:f64[t,i] * B:f64[t,j], 0))",
+         1e-12},
+    };
+    static const char *const dims[] = {"b=2, e=5, i=13, j=33, t=90", "b=1, e=40, i=3, j=5, t=30",
+                                       "b=3, e=1, i=97, j=2, t=0", "b=2, e=3, i=17, j=35, t=900"};
+    (void)state;
+    for (int i = 0; i < MD_COUNT(cases); i++)
+        for (int d = 0; d < MD_COUNT(dims); d++)
+            for (int l = VARIANT_PACKED; l <= VARIANT_TURNED; l++) {
+                variant_case c = {.formula = cases[i].formula,
+                                  .dims = dims[d],
+                                  .low = -9,
+                                  .high = d == 3 ? 127 : 100,
+                                  .scale = 1,
+                                  .has_specials = strstr(cases[i].formula, "f64") != NULL,
+                                  .tolerance = cases[i].tolerance,
+                                  .layout = (variant_layout)l};
+                check_gemm(&c, "gemm/block120");
+                check_variant(&c, "nest");
+            }
+}
+
 /* CBLAS, where the build has it: into the output, or followed by an epilogue. */
 static void test_library(void **state)
 {
@@ -302,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_expressions),
         cmocka_unit_test(test_tiles_and_widths),
+        cmocka_unit_test(test_spans),
         cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

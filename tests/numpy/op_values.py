@@ -293,6 +293,13 @@ def chosen(X, W, e):
 
 op("moe_up", "X:tk e:ts=v G:vnk U:vnk", recurs=True, **SUMS)(lambda X, e, G, U: silu(chosen(X, G, e)) * chosen(X, U, e))
 op("moe_down", "H:tsk e:ts=v W:vnk p:ts", recurs=True, **SUMS)(lambda H, e, W, p: np.einsum("ts,tsn->tn", p, chosen(H, W, e)))
+@op("moe_gradient", "off:e+=i64 G:tn X:tk", "D", recurs=True, **SUMS)
+def moe_gradient(off, G, X):
+    begin = np.clip(off[:-1], 0, len(X))
+    spans = [(b, max(b, min(end, len(X)))) for b, end in zip(begin, off[1:])]
+    return np.array([G[b:end].T @ X[b:end] for b, end in spans], X.dtype).reshape(len(spans), G.shape[1], X.shape[1])
+
+
 op("attention_scores", "Q:bhid K:bhjd", "S", **SUMS)(
     lambda Q, K: np.einsum("bhid,bhjd->bhij", Q, K) * (1 / np.sqrt(Q.dtype.type(Q.shape[-1]))))
 

@@ -175,6 +175,19 @@ static void run_along_axis(machine *m, const md_st_stage *s)
     m->row = NULL;
 }
 
+/* True if a step of K is summed. The bounds must say what the guard says. */
+static bool is_in_span(machine *m, const md_st_product *product)
+{
+    if (product->guard == NULL)
+        return true;
+    const int64_t k = m->at[product->k[0]];
+    const bool holds = evaluate(m, product->guard).whole != 0,
+               is_inside = (product->begin == NULL || k >= evaluate(m, product->begin).whole) &&
+                           (product->end == NULL || k < evaluate(m, product->end).whole);
+    assert_int_equal(holds, is_inside);
+    return holds;
+}
+
 static void run_product(machine *m, const md_st_stage *s)
 {
     const md_st_product *product = &s->product;
@@ -184,6 +197,8 @@ static void run_product(machine *m, const md_st_stage *s)
     for (int32_t p = 0; p < product->n_products; p++) {
         value sum = identity(MD_FX_R_SUM, product->type, product->type);
         for (bool more = first(m, product->n_k, product->k); more; more = next(m, product->n_k, product->k)) {
+            if (!is_in_span(m, product))
+                continue;
             value a = evaluate(m, product->a[p]), b = evaluate(m, product->b[p]);
             value ab = md_dtype_is_real(product->type) ? real(to_real(a) * to_real(b))
                                                        : whole((int64_t)((uint64_t)a.whole * (uint64_t)b.whole));
@@ -211,6 +226,12 @@ static void check_product(const machine *m, const md_st_stage *s)
     for (int32_t i = 0; i < product->n_n && product->look_up; i++)
         assert_false(md_fx_uses_index(product->look_up, product->n[i]));
     assert_true(!product->look_up || product->n_batch == 0);
+    for (int32_t i = 0; i < s->n_outer && product->guard != NULL; i++) {
+        bool is_batch = false;
+        for (int32_t k = 0; k < product->n_batch; k++)
+            is_batch |= product->batch[k] == s->outer[i];
+        assert_true(is_batch || !md_fx_uses_index(product->guard, s->outer[i]));
+    }
     (void)m;
 }
 

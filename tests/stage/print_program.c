@@ -24,6 +24,14 @@ static void print_reduction(md_strbuf *out, const md_st_program *p, const md_st_
     md_strbuf_add(out, ")\n");
 }
 
+static void print_named(md_strbuf *out, const md_st_program *p, const char *title, const md_fx_node *node,
+                        const char *end)
+{
+    md_strbuf_printf(out, "  %s ", title);
+    md_fx_print_node(out, p->formula, node);
+    md_strbuf_printf(out, "%s\n", end);
+}
+
 static void print_product(md_strbuf *out, const md_st_program *p, const md_st_product *product)
 {
     for (int32_t i = 0; i < product->n_products; i++) {
@@ -33,14 +41,10 @@ static void print_product(md_strbuf *out, const md_st_program *p, const md_st_pr
         md_fx_print_node(out, p->formula, product->b[i]);
         md_strbuf_add(out, "\n");
     }
-}
-
-static void print_named(md_strbuf *out, const md_st_program *p, const char *title, const md_fx_node *node,
-                        const char *end)
-{
-    md_strbuf_printf(out, "  %s ", title);
-    md_fx_print_node(out, p->formula, node);
-    md_strbuf_printf(out, "%s\n", end);
+    if (product->begin != NULL)
+        print_named(out, p, "from", product->begin, "");
+    if (product->end != NULL)
+        print_named(out, p, "to", product->end, "");
 }
 
 static void print_bound(md_strbuf *out, const md_st_program *p, const md_st_bound *b)

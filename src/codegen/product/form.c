@@ -118,12 +118,13 @@ static bool set_operands(md_cg_product *out, const md_fx_formula *formula, const
     return true;
 }
 
+/* True if all operands are loads of these types, whose steps of K can be taken two by two. Spans begin anywhere. */
 static bool are_all(const md_cg_product *p, uint32_t dtypes)
 {
     for (int32_t i = 0; i <= p->n_products; i++)
         if (!p->load[i] || !(dtypes >> md_cg_product_dtype(p, p->load[i]) & 1))
             return false;
-    return !p->is_grouped;
+    return !p->is_grouped && !p->has_spans;
 }
 
 /* Products of which two fit into 32 bits with a sign, as one instruction makes them. */
@@ -145,6 +146,7 @@ static bool orient(md_cg_product *out, const md_st_program *program, int32_t sta
                            .stage = stage,
                            .is_swapped = is_swapped,
                            .is_grouped = product->look_up != NULL,
+                           .has_spans = product->guard != NULL,
                            .n_products = product->n_products,
                            .type = product->type};
     out->n_rows = is_swapped ? product->n_n : product->n_m;
@@ -219,12 +221,15 @@ static void make_known(void *result, const md_st_program *program, int32_t stage
 {
     known *out = result;
     const md_cg_columns c = *(const md_cg_columns *)columns;
-    const bool is_swapped = c == MD_CG_COLUMNS_STORED ? stores_along_m(&program->stage[stage]) : c == MD_CG_COLUMNS_M;
+    const md_st_stage *s = &program->stage[stage];
+    const bool is_stored = c == MD_CG_COLUMNS_STORED || c == MD_CG_COLUMNS_SPANS,
+               is_swapped = is_stored ? stores_along_m(s) : c == MD_CG_COLUMNS_M;
     memset(out, 0, sizeof *out);
-    if ((program->stage[stage].product.look_up != NULL) != (c == MD_CG_COLUMNS_GROUPED))
+    if ((s->product.look_up != NULL) != (c == MD_CG_COLUMNS_GROUPED) ||
+        (s->product.guard != NULL) != (c == MD_CG_COLUMNS_SPANS))
         return;
     out->is_product = orient(&out->product, program, stage, is_swapped) ||
-                      (c == MD_CG_COLUMNS_STORED && orient(&out->product, program, stage, !is_swapped));
+                      (is_stored && orient(&out->product, program, stage, !is_swapped));
     for (int32_t o = 0; o <= out->product.n_products && out->is_product; o++)
         out->product.along[o] = find_along(&out->product, o);
 }

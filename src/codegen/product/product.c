@@ -246,6 +246,8 @@ md_status md_cg_product_print(md_strbuf *defines, md_strbuf *expr, const md_cg_p
     MD_TRY(md_cg_product_print_operands(defines, expr, product));
     if (product->is_grouped)
         MD_TRY(md_cg_product_print_groups(defines, expr, product));
+    if (product->has_spans)
+        MD_TRY(md_cg_product_print_span(defines, expr, product));
     if (product->quantised)
         MD_TRY(md_cg_quantised_print(defines, expr, product));
     MD_TRY(print_epilogues(defines, expr, product));

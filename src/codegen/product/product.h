@@ -14,6 +14,7 @@ typedef enum md_cg_columns {
     MD_CG_COLUMNS_N,
     MD_CG_COLUMNS_M,
     MD_CG_COLUMNS_GROUPED, /* the stage's n, of a grouped product; the others serve none */
+    MD_CG_COLUMNS_SPANS, /* as STORED, of a product whose K has bounds by batch; the others serve none */
     MD_CG_N_COLUMNS
 } md_cg_columns;
 
@@ -27,6 +28,7 @@ typedef struct md_cg_product {
     int32_t stage;
     bool is_swapped; /* the columns are the stage's m */
     bool is_grouped; /* batches of the operands B are groups, and A has none */
+    bool has_spans; /* each batch has a span of K of its own (span.c) */
     int32_t n_rows, n_columns, n_products;
     const int32_t *rows, *columns; /* index ids, in the stage */
     const md_fx_node
@@ -178,6 +180,10 @@ void md_cg_product_print_window(md_strbuf *defines, md_strbuf *expr, const md_cg
 /** The functions of a grouped product: md_points_groups(p), md_look_up(p, row), md_group_at(p, value), which reports a
  * look-up out of range and gives -1, and md_group_of(p, row), both together. */
 md_status md_cg_product_print_groups(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
+
+/* ---- span.c */
+/** Of a product whose K has bounds, MD_SPANS and md_span_of(p, batch, &from, &to): the steps of K that a batch sums. */
+md_status md_cg_product_print_span(md_strbuf *defines, md_strbuf *expr, const md_cg_product *product);
 
 /* ---- value.c */
 /** The index that lanes of an operand's expression go along, from row to row until it begins anew: the last of those

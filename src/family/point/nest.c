@@ -106,13 +106,25 @@ static void print_row(writer *w)
     print_stores(w, &w->body, true);
 }
 
+/* A term of a sum whose K has bounds. */
+static const md_fx_node *under_guard(writer *w, const md_fx_node *term)
+{
+    const md_fx_node *guard = w->stage->product.guard;
+    if (!guard || !term)
+        return term;
+    const md_fx_node none = {.kind = MD_FX_CONST, .type = term->type}, *zero = md_cg_keep(w->cg, &none);
+    const md_fx_node *arg[3] = {guard, term, zero};
+    const md_fx_node where = {.kind = MD_FX_OP, .op = MD_FX_WHERE, .type = term->type, .n_args = 3, .arg = arg};
+    return zero ? md_cg_keep(w->cg, &where) : NULL;
+}
+
 static void print_product(writer *w)
 {
     const md_st_product *product = &w->stage->product;
     for (int32_t i = 0; i < product->n_products; i++) {
         const md_fx_node *arg[2] = {product->a[i], product->b[i]};
         md_fx_node times = {.kind = MD_FX_OP, .op = MD_FX_MUL, .type = product->type, .n_args = 2, .arg = arg};
-        const md_fx_node *body = md_cg_keep(w->cg, &times);
+        const md_fx_node *body = under_guard(w, md_cg_keep(w->cg, &times));
         if (body)
             print_reduction(w, i, (md_fx_node){.op = MD_FX_R_SUM, .type = product->type, .arg = &body}, product->n_k,
                             product->k);

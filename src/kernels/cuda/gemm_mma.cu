@@ -13,7 +13,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     extern __shared__ __align__(128) unsigned char md_memory[];
     MD_IF_EMPTY_RETURN;
     const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_RASTER);
-    const int64_t depth = md_points_depth(&p), blocks = (depth + BK - 1) / BK;
-    md_make_tile(&p, md_memory, at, blocks * at.slice / MD_SPLIT * BK,
-                 md_least(blocks * (at.slice + 1) / MD_SPLIT * BK, depth));
+    int64_t from, to;
+    md_span_of(&p, at.batch, &from, &to);
+    const int64_t blocks = (to - from + BK - 1) / BK;
+    md_make_tile(&p, md_memory, at, from + blocks * at.slice / MD_SPLIT * BK,
+                 md_least(from + blocks * (at.slice + 1) / MD_SPLIT * BK, to));
 }

@@ -12,7 +12,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     MD_IF_EMPTY_RETURN;
     extern __shared__ __align__(16) unsigned char md_memory[];
     const md_place at = md_place_of(&p, blockIdx.x, MD_BM, MD_BN, MD_RASTER);
-    const int64_t depth = md_points_depth(&p), blocks = (depth + MD_BK - 1) / MD_BK;
-    md_make_tile(&p, (md_acc *)md_memory, at, blocks * at.slice / MD_SPLIT * MD_BK,
-                 md_least(blocks * (at.slice + 1) / MD_SPLIT * MD_BK, depth));
+    int64_t from, to;
+    md_span_of(&p, at.batch, &from, &to);
+    const int64_t blocks = (to - from + MD_BK - 1) / MD_BK;
+    md_make_tile(&p, (md_acc *)md_memory, at, from + blocks * at.slice / MD_SPLIT * MD_BK,
+                 md_least(from + blocks * (at.slice + 1) / MD_SPLIT * MD_BK, to));
 }

@@ -31,13 +31,18 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
     for (int t = blockIdx.x / MD_CLUSTER; t < g.all; t += gridDim.x / MD_CLUSTER) {
         const md_tile_at at = md_tile_of(g, t, rank);
         const int down = at.batch * MD_DOWN(MD_BATCH_), across = at.batch * MD_ACROSS(MD_BATCH_);
-        for (int i = md_step_of(g, at.slice); i < md_step_of(g, at.slice + 1); i++) {
+#ifdef MD_SPANS
+        const int from = at.from, first = 0, end = md_steps_at(g, t, rank);
+#else
+        const int from = 0, first = md_step_of(g, at.slice), end = md_step_of(g, at.slice + 1);
+#endif
+        for (int i = first; i < end; i++) {
             const unsigned bar = full + r.stage * 8;
             md_bar_wait(empty + r.stage * 8, r.phase ^ 1);
             md_bar_expect(bar, MD_DEEP * (down_bytes + ACROSS_BYTES));
             MD_FOR (d, MD_DEEP) {
                 const unsigned to = tiles + r.stage * STAGE_BYTES + d * SLICE_BYTES;
-                const int k = (i * MD_DEEP + d) * BK;
+                const int k = from + (i * MD_DEEP + d) * BK;
                 MD_FOR (q, DOWN_BYTES / DOWN_ONE)
                     md_copy<(MD_DOWN(MD_ALONG_) == 2), MD_BM, DOWN_PARTS>(
                         to + q * DOWN_ONE, q ? MD_MAP_2 : &p.MD_DOWN(map), at.row, k, down, bar, rank);

@@ -20,6 +20,13 @@ MD_INLINE void md_pass(md_ring &r, int steps, unsigned full, unsigned empty)
 }
 #endif
 
+/* Steps of tile t of a ping-pong, which does not split K. */
+#ifdef MD_SPANS
+#define MD_STEPS_AT(g, t, rank) md_steps_at(g, t, rank)
+#else
+#define MD_STEPS_AT(g, t, rank) (g).steps
+#endif
+
 MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, unsigned full, unsigned empty,
                           unsigned char *ring, unsigned char *buffers, int rank)
 {
@@ -32,17 +39,20 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
     md_ring r = {0, 0};
     if (MD_PINGPONG && group == 1) {
         t += step;
-        done = g.steps;
+        done = MD_STEPS_AT(g, t - step, rank);
         md_meet_arrive(1, 256);
     }
     for (; t < g.all; t += MD_PINGPONG ? 2 * step : step) {
         if (MD_PINGPONG) {
             r.stage = done % MD_STAGES;
             r.phase = done / MD_STAGES & 1;
-            done += 2 * g.steps;
+            done += MD_STEPS_AT(g, t, rank) + MD_STEPS_AT(g, t + step, rank);
             md_meet(1 + group, 256);
         }
         const md_tile_at at = md_tile_of(g, t, rank);
+#ifdef MD_SPANS
+        md_multiply(acc, r, md_steps_at(g, t, rank), tiles, full, empty, at.to - at.from);
+#else
         const int steps = md_step_of(g, at.slice + 1) - md_step_of(g, at.slice);
 #ifdef MD_GATHERS
         if (MAY_HAVE_NO_ROWS && at.row + (MD_PINGPONG ? 0 : group * WG_ROWS) >= md_down_end(p, at))
@@ -50,6 +60,7 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
         else
 #endif
             md_multiply(acc, r, steps, tiles, full, empty);
+#endif
         if (MD_PINGPONG)
             md_meet_arrive(2 - group, 256);
         const bool is_last = LAST_HAS_ROOM && t + step >= g.all;
@@ -103,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         md_cluster_meet();
     else
         __syncthreads();
-#ifndef MD_GATHERS
+#if !defined MD_GATHERS && !defined MD_SPANS
     if (threadIdx.x == 0)
         md_ask_early(p, g, rank);
 #endif

@@ -7,6 +7,9 @@ typedef struct md_tile_at {
 #ifdef MD_GROUPED
     int row_end; /* of the unit's rows in the tile; there may be none */
 #endif
+#ifdef MD_SPANS
+    int from, to; /* the steps of K that its batch sums */
+#endif
 } md_tile_at;
 
 typedef struct md_grid {
@@ -14,6 +17,9 @@ typedef struct md_grid {
     int all; /* tiles of all batches and slices */
 #ifdef MD_GROUPED
     const md_unit *unit; /* a tile along the rows each (grouped.h) */
+#endif
+#ifdef MD_SPANS
+    const md_params *p;
 #endif
 } md_grid;
 
@@ -33,6 +39,9 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
     g.rows = (int)((md_points_down(&p) + rows - 1) / rows);
     g.columns = (int)((md_points_across(&p) + columns - 1) / columns);
     g.steps = (int)((md_points_depth(&p) + MD_DEEP * BK - 1) / (MD_DEEP * BK));
+#ifdef MD_SPANS
+    g.p = &p;
+#endif
 #ifdef MD_SORTS_HERE
     g.unit = md_unit_here;
     g.rows = md_sort_here(p);
@@ -76,6 +85,12 @@ MD_INLINE md_tile_at md_tile_of(const md_grid &g, int t, int rank)
     at.row *= MD_BM;
 #endif
     at.column *= MD_BN;
+#ifdef MD_SPANS
+    int64_t from, to;
+    md_span_of(g.p, at.batch, &from, &to);
+    at.from = (int)from;
+    at.to = (int)to;
+#endif
     return at;
 }
 
@@ -84,5 +99,16 @@ MD_INLINE int md_step_of(const md_grid &g, int slice)
 {
     return MD_SPLIT > 1 ? (int)((long long)g.steps * slice / MD_SPLIT) : slice * g.steps;
 }
+
+#ifdef MD_SPANS
+/* Steps of tile t, of which there may be none. */
+MD_INLINE int md_steps_at(const md_grid &g, int t, int rank)
+{
+    if (t >= g.all)
+        return 0;
+    const md_tile_at at = md_tile_of(g, t, rank);
+    return (at.to - at.from + MD_DEEP * BK - 1) / (MD_DEEP * BK);
+}
+#endif
 
 #endif

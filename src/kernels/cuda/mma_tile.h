@@ -8,6 +8,7 @@
 #ifndef MD_CUDA_MMA_TILE_H
 #define MD_CUDA_MMA_TILE_H
 
+#include "depth_span.h"
 #include "rows_apart.h"
 
 #define MD_JOIN_NAMES_(a, b) a##b
@@ -48,7 +49,7 @@ MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t ro
         return s;
     }
     if (s.how == BY_ELEMENT && (along == 2 ? s.view.row : s.view.step) == 1) {
-        const bool is_aligned = (along == 2 ? s.view.step : s.view.row) % 8 == 0 &&
+        const bool is_aligned = !MD_CUTS_PIECES(along) && (along == 2 ? s.view.step : s.view.row) % 8 == 0 &&
                                 (uint64_t)md_operand_address(p, which, s.view.base) % 16 == 0;
         s.how = is_aligned ? BY_COPY : BY_WORDS;
     }

@@ -8,6 +8,7 @@
 #ifndef MD_CUDA_SIMT_TILE_H
 #define MD_CUDA_SIMT_TILE_H
 
+#include "depth_span.h"
 #include "rows_apart.h"
 
 enum {
@@ -56,7 +57,7 @@ MD_INLINE md_source md_source_make(const md_params *p, int64_t batch, int64_t ro
     s.view.base = s.view.row = s.view.step = 0;
     s.is_view = md_operand_view(p, which, batch, &s.view);
     s.is_direct = false;
-    if (direct && along && s.is_view && !(MD_IS_APART(which) && along == 2)) {
+    if (direct && along && !MD_CUTS_PIECES(along) && s.is_view && !(MD_IS_APART(which) && along == 2)) {
         const int64_t one = along == 1 ? s.view.step : s.view.row, other = along == 1 ? s.view.row : s.view.step;
         s.is_direct = one == 1 && other * (int64_t)sizeof(md_acc) % 16 == 0 &&
                       (uint64_t)md_operand_address(p, which, s.view.base) % 16 == 0;

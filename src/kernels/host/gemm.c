@@ -28,6 +28,11 @@ MD_EXPORT void md_kernel(const md_params *p, int64_t first, int64_t last, void *
     for (int64_t i = first; i < last; i++) {
         int64_t row = i % regions / split.columns, column = i % regions % split.columns;
         g.batch = i / regions;
+#ifdef MD_SPANS
+        int64_t to;
+        md_span_of(p, g.batch, &g.from, &to);
+        g.depth = to - g.from;
+#endif
         g.row = md_split_at(m, MD_ROWS, split.rows, row);
         g.row_end = md_split_at(m, MD_ROWS, split.rows, row + 1);
         g.column = md_split_at(n, MD_STRIP, split.columns, column);

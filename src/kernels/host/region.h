@@ -12,7 +12,8 @@
  *   MD_PACKED_ONCE          defined: B lies packed in memory (gemm_pack.c)
  * md_expr.h: see source.h, and md_points_batch rows columns depth (p) sizes
  *   md_epilogue(p, batch, row, column, c0, c1, n)   stores n <= MD_VL columns from accumulators c0[], c1[]
- *   md_epilogue_room(p, column)                     columns before an index wraps: n must not exceed it */
+ *   md_epilogue_room(p, column)                     columns before an index wraps: n must not exceed it
+ *   md_span_of(p, batch, &from, &to)                with MD_SPANS: the steps of K that a batch sums */
 #ifndef MD_HOST_REGION_H
 #define MD_HOST_REGION_H
 
@@ -26,7 +27,7 @@ static const md_tiling md_region_tiling = {.rows = MD_ROWS,
 
 typedef struct md_region {
     int64_t batch, row, row_end, column, column_end;
-    int64_t depth; /* the whole K */
+    int64_t from, depth; /* where K begins: 0, but for MD_SPANS; the whole K from there on */
     int64_t kept_from; /* the column that c begins with */
     md_acc *a, *b, *c;
     md_scratch at;
@@ -125,7 +126,7 @@ static void md_group(const md_params *p, const md_region *g, const md_acc *a, in
     int64_t end = md_least(column + MD_GROUP * MD_STRIP, g->column_end);
     const md_acc *b = MD_STRIPS_OF(p, g, column, k0, depth);
 #ifndef MD_PACKED_ONCE
-    md_pack_b(p, g->b, g->batch, column, end, k0, depth);
+    md_pack_b(p, g->b, g->batch, column, end, g->from + k0, depth);
 #endif
     for (; column < end; column += MD_STRIP, b += MD_PITCH * MD_STRIP_DEPTH(g, depth))
         md_strip(p, g, a, b, column, k0, depth);
@@ -139,7 +140,7 @@ static void md_region_run(const md_params *p, md_region *g)
     do {
         int64_t depth = md_least(MD_DEPTH, g->depth - k0);
         md_acc *a = g->a + (g->at.is_whole ? k0 * g->at.padded_rows : 0);
-        md_pack_a(p, a, g->batch, g->row, g->row_end, k0, depth);
+        md_pack_a(p, a, g->batch, g->row, g->row_end, g->from + k0, depth);
         for (int64_t column = g->column; !g->at.is_whole && column < g->column_end; column += MD_GROUP * MD_STRIP)
             md_group(p, g, a, column, k0, depth);
         k0 += MD_DEPTH;

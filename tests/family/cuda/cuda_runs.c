@@ -29,7 +29,7 @@ static void check_family(suite *s, suite_formula *f, const md_st_program *progra
 static data_options shape_of(int64_t size[MD_FX_MAX_DIMS], const cuda_run *r, int k)
 {
     for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
-        size[d] = d >= MD_MAX_RANK || r->size[k][d] == 0 ? -1 : MD_MAX(r->size[k][d], 0);
+        size[d] = d >= CUDA_RUN_DIMS || r->size[k][d] == 0 ? -1 : MD_MAX(r->size[k][d], 0);
     return (data_options){.view = DATA_CONTIGUOUS, .size = size, .max_work = MOST_WORK, .keeps_reductions = true};
 }
 

@@ -6,12 +6,12 @@
 
 #include "base/status.h"
 
-enum { CUDA_RUN_SETS = 4 };
+enum { CUDA_RUN_SETS = 4, CUDA_RUN_DIMS = 12 };
 
 typedef struct cuda_run {
     const char *text;
     md_dtype dtype;
-    int64_t size[CUDA_RUN_SETS][MD_MAX_RANK]; /* by dim, in order of appearance; 0: chosen; -1: really none */
+    int64_t size[CUDA_RUN_SETS][CUDA_RUN_DIMS]; /* by dim, in order of appearance; 0: chosen; -1: really none */
     const char *variant; /* of the first stage, checked besides from capability 9.0 on; NULL: none */
 } cuda_run;
 

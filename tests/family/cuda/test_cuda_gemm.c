@@ -46,6 +46,10 @@ static const struct {
     {"Y[i,j] = sum[k](X[i,k] * (f32(W:i4[e[i],j,k]) - Z[e[i],j,k//32]) * S[e[i],j,k//32])", MD_BF16},
     {"Y[i,j] = sum[k](X:i8[i,k] * W:i8[e[i],j,k])", MD_I32},
     {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])", MD_F64},
+    /* K with bounds by batch */
+    {"Y[e,i,j] = sum[t](where(o:i32[e] <= t and t < o[e+1], X[t,i] * W[t,j], 0))", MD_BF16},
+    {"Y[e,i,j] = sum[t](where(t < o:i32[e] and t >= where(e > 0, o[e-1], 0), X[i,t] * W[j,t], 0)) + B[e,j]", MD_F16},
+    {"Y[e,i,j] = sum[t](where(o:i64[e] <= t and t < o[e+1], X[t,i] * W[t,j], 0))", MD_F32},
     /* operands of 4 and 8 bits */
     {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[j,k])", MD_I32},
     {"Y[i,j] = f32(sum[k](X:u8[i,k] * W:i4[j,k])) * A[i] * B[j]", MD_BF16},

@@ -61,6 +61,25 @@ static const cuda_run list[] = {
      MD_BF16,
      {{130, 136, 96}, {33, 65, 64}, {1, 72, 256}}},
     {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[e[i],j,k])", MD_F32, {{130, 136, 96}, {33, 65, 64}, {1, 72, 256}}},
+    /* K with bounds by batch, which lie at any place, fall, overlap, and are empty */
+    {"Y[e,i,j] = sum[t](where(o:i32[e] * 11 <= t and t < o[e+1] * 13 + 20, X[t,i] * W[t,j], 0))",
+     MD_BF16,
+     {{7, 136, 72, 200}, {5, 33, 17, 90}, {3, 136, 72, 331}, {1, 8, 8, 1}}},
+    {"Y[e,i,j] = sum[t](where(e * 37 <= t and t < e * 37 + 45, X[t,i] * W[t,j], 0)) + B[e,j]",
+     MD_F16,
+     {{3, 72, 264, 120}, {4, 31, 9, 77}, {2, 128, 256, 37}, {9, 64, 16, 200}}},
+    {"Y:f32[e,i,j] = sum[t](where(t < o:i32[e] * 21 and t >= where(e > 0, o[e-1], 0) * 19, X[t,i] * W[t,j], 0))",
+     MD_BF16,
+     {{3, 136, 72, 190}, {5, 33, 17, 90}, {2, 520, 8, 64}, {1, 128, 64, 400}}},
+    {"Y[e,i,j] = sum[t](where(o:i32[e] * 11 <= t and t < o[e+1] * 13 + 20, X[i,t] * W[j,t], 0))",
+     MD_BF16,
+     {{7, 72, 40, 200}, {5, 33, 17, 90}, {3, 136, 64, 328}, {1, 8, 8, 8}}},
+    {"Y[e,i,j] = sum[t](where(o:i32[e] * 11 <= t and t < o[e+1] * 13 + 20, X[i,t] * W[t,j], 0))",
+     MD_F32,
+     {{7, 72, 40, 200}, {5, 33, 17, 90}, {3, 132, 64, 328}, {1, 8, 8, 8}}},
+    {"Y[e,i,j] = sum[t](where(o:i32[e] * 11 <= t and t < o[e+1] * 13 + 20, X[t,i] * W[t,j], 0))",
+     MD_F64,
+     {{4, 36, 40, 100}, {5, 33, 17, 90}}},
     /* operands of 4 and 8 bits */
     {"Y:i32[i,j] = sum[k](X:i8[i,k] * W:i8[j,k])",
      MD_F32,
@@ -129,6 +148,32 @@ static const cuda_run list[] = {
     {"D[n,t,c] = sum[r,o](where(t+2 >= r and t+2 < r+size(G.1), G[n,t+2-r,o], 0) * W[o,r,c])",
      MD_F16,
      {{2, 50, 40, 5, 24}, {1, 33, 72, 3, 17}, {3, 7, 9, 1, 64}, {1, 130, 16, 4, 8}}},
+    /* as many zeros at both ends, as a library of convolutions wants it: by pixels along one, three and two axes, of
+     * which it takes the last two; by planes */
+    {"Y[b,i,o] = sum[r,c](where(i+r >= 1 and i+r <= size(X.1), X[b,i+r-1,c], 0) * W[o,r,c])",
+     MD_BF16,
+     {{2, 50, 72, 3, 64, 50}, {1, 301, 40, 3, 24, 301}, {3, 20, 8, 3, 8, 20}}},
+    {"Y[n,z,y,x,o] = sum[q,r,s,c](where(z+q >= 1 and z+q <= size(X.1) and y+r >= 1 and y+r <= size(X.2) and x+s >= 1 "
+     "and x+s <= size(X.3), X[n,z+q-1,y+r-1,x+s-1,c], 0) * W[o,q,r,s,c])",
+     MD_BF16,
+     {{1, 3, 5, 7, 24, 3, 3, 3, 16, 3, 5, 7},
+      {2, 2, 4, 3, 40, 3, 3, 3, 8, 2, 4, 3},
+      {1, 6, 6, 6, 8, 3, 3, 3, 24, 6, 6, 6}}},
+    {"Y[b,i,j,o] = sum[r,s,c](where(i+2*r >= 2 and i+2*r < size(X.1)+2 and j+2*s >= 2 and j+2*s < size(X.2)+2, "
+     "X[b,i+2*r-2,j+2*s-2,c], 0) * W[o,r,s,c])",
+     MD_F16,
+     {{2, 9, 7, 72, 3, 3, 64, 9, 7}, {1, 9, 5, 40, 3, 3, 24, 9, 5}, {3, 14, 14, 8, 3, 3, 8, 14, 14}}},
+    {"Y[n,o,y,x] = sum[c,r,s](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= "
+     "size(X.3), X[n,c,2*y+r-1,2*x+s-1], 0) * W[o,c,r,s])",
+     MD_BF16,
+     {{2, 40, 9, 8, 24, 3, 3, 18, 16}, {3, 136, 5, 7, 16, 3, 3, 9, 14}, {1, 8, 1, 1, 64, 3, 3, 2, 1}}},
+    {"Y[n,o,y] = sum[c,r](where(y+r >= 2 and y+r < size(X.2)+2, X[n,c,y+r-2], 0) * W[o,c,r])",
+     MD_BF16,
+     {{2, 40, 50, 24, 5, 50}, {1, 72, 333, 8, 5, 333}, {3, 8, 7, 64, 5, 7}}},
+    {"Y[n,o,z,y,x] = sum[c,q,r,s](where(z+q >= 1 and z+q <= size(X.2) and y+r >= 1 and y+r <= size(X.3) and x+s >= 1 "
+     "and x+s <= size(X.4), X[n,c,z+q-1,y+r-1,x+s-1], 0) * W[o,c,q,r,s])",
+     MD_BF16,
+     {{1, 24, 3, 5, 7, 16, 3, 3, 3, 3, 5, 7}, {2, 40, 2, 4, 3, 8, 3, 3, 3, 2, 4, 3}}},
 };
 
 int main(void)

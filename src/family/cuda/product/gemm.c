@@ -20,6 +20,14 @@ bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target)
     return is_product;
 }
 
+bool md_fa_cuda_any_product_of(md_cg_product *out, const md_fa_target *target)
+{
+    const bool is_product = md_fa_cuda_product_of(out, target) ||
+                            md_cg_product_of(out, target->program, target->stage, MD_CG_COLUMNS_SPANS);
+    out->dialect = MD_DEV_CUDA;
+    return is_product;
+}
+
 int32_t md_fa_cuda_product_bytes(const md_cg_product *product)
 {
     return product->type == MD_F32 ? 4 : 8;
@@ -192,10 +200,11 @@ const md_fa_product *md_fa_cuda_product_at(md_fa_product *room, const md_fa_targ
     _Static_assert(sizeof *room <= sizeof memo->product_bytes, "a memo has room for it");
     if (memo && memo->product)
         return memo->product;
-    if (!md_fa_cuda_product_of(&product, target))
+    if (!md_fa_cuda_any_product_of(&product, target))
         return NULL;
     md_fa_product *made = memo ? (void *)memo->product_bytes : room;
     md_fa_product_measure(made, target, &product, size);
+    made->depth = made->span;
     if (memo)
         memo->product = made;
     return made;
@@ -250,7 +259,7 @@ bool md_fa_cuda_product_is_worth_trying(const md_fa_target *target, const md_cg_
         return true;
     md_fa_product_measure(&sized, target, product, size);
     double sms = MD_MAX(target->facts->threads, 1);
-    return t->split <= 1 || ((double)sized.depth / t->split >= 128 && tiles_of(&sized, t) < sms &&
+    return t->split <= 1 || ((double)sized.span / t->split >= 128 && tiles_of(&sized, t) < sms &&
                              tiles_of(&sized, t) * t->split <= 4 * sms);
 }
 

@@ -6,6 +6,8 @@
 
 /** The stage as a product, to be printed for GPUs. */
 bool md_fa_cuda_product_of(md_cg_product *out, const md_fa_target *target);
+/** The same of products whose K has bounds by batch (md_span_of), too. */
+bool md_fa_cuda_any_product_of(md_cg_product *out, const md_fa_target *target);
 
 /* What a launch of a product is printed from. */
 typedef struct md_fa_cuda_product_text {

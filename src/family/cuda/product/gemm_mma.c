@@ -77,7 +77,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
 {
     mma_spec *s = out;
     const int32_t *v = config->value;
-    if (!md_fa_cuda_product_of(&s->tiled.p, target) || md_fa_cuda_mma_type(&s->tiled.p) == MD_F32)
+    if (!md_fa_cuda_any_product_of(&s->tiled.p, target) || md_fa_cuda_mma_type(&s->tiled.p) == MD_F32)
         return false;
     s->t = md_fa_cuda_mma_tile_of(&s->tiled.p,
                                   &(md_fa_cuda_mma_fields){v[ROWS], v[COLUMNS], v[STAGES], v[SPLIT], v[WARP_COLUMNS]});

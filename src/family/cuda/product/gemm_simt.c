@@ -86,7 +86,7 @@ _Static_assert(sizeof(simt_spec) <= sizeof(md_fa_spec), "there is room for it");
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
     simt_spec *s = out;
-    if (!md_fa_cuda_product_of(&s->tiled.p, target))
+    if (!md_fa_cuda_any_product_of(&s->tiled.p, target))
         return false;
     s->t = tile_of(&s->tiled.p, config);
     s->tiled.tiles = tiles_of(target, &s->tiled.p, &s->t);

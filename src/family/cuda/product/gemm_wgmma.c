@@ -45,7 +45,7 @@ static md_fa_cuda_tiles tiles_of(const md_fa_wgmma_shape *s)
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_wgmma_spec *s = spec;
-    if (!md_fa_wgmma_product_of(&s->product, target))
+    if (!md_fa_wgmma_any_product_of(&s->product, target))
         return false;
     s->shape = shape_of(&s->product, config);
     return true;
@@ -55,7 +55,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 {
     md_cg_product p;
     md_kn_map map, maps[MD_FA_CUDA_MAPS];
-    if (!md_fa_wgmma_product_of(&p, target) || !md_fa_cuda_map_operands(maps, &p) ||
+    if (!md_fa_wgmma_any_product_of(&p, target) || !md_fa_cuda_map_operands(maps, &p) ||
         (md_fa_cuda_map_needs_copies(maps, &p) && !config->value[PAD]))
         return false;
     const md_fa_wgmma_shape s = shape_of(&p, config);
@@ -63,6 +63,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (!md_fa_wgmma_shape_fits(&s, target, &p))
         return false;
     if (s.split > 1 && (s.has_result || s.is_pingpong || (s.has_copies && !s.is_cluster_reduced)))
+        return false;
+    if (p.has_spans && (s.split > 1 || s.has_copies))
         return false;
     if (s.cluster > 2 || (s.cluster == 2 && s.split > 1))
         return false;

@@ -98,11 +98,24 @@ static bool takes(const md_fa_target *target, const md_cg_product *p, int32_t dt
     return dtype == MD_BF16 || dtype == MD_F16 || (dtype == MD_F32 && target->allows_tf32 && is_along_depth);
 }
 
-bool md_fa_wgmma_product_of(md_cg_product *out, const md_fa_target *target)
+static bool takes_operands(const md_cg_product *p, const md_fa_target *target)
 {
     md_kn_map map[MAPS];
-    return target->facts->capability == 90 && md_fa_cuda_product_of(out, target) && md_fa_cuda_map_operands(map, out) &&
-           takes(target, out, map[0].dtype);
+    return target->facts->capability == 90 && md_fa_cuda_map_operands(map, p) && takes(target, p, map[0].dtype);
+}
+
+bool md_fa_wgmma_product_of(md_cg_product *out, const md_fa_target *target)
+{
+    return md_fa_cuda_product_of(out, target) && takes_operands(out, target);
+}
+
+bool md_fa_wgmma_any_product_of(md_cg_product *out, const md_fa_target *target)
+{
+    if (!md_fa_cuda_any_product_of(out, target) || !takes_operands(out, target))
+        return false;
+    /* what lies behind a span is cleared line by line of K */
+    return !out->has_spans ||
+           (out->n_products == 1 && along(out, MD_CG_A) == MD_CG_ALONG_ROWS && along(out, MD_CG_B) == MD_CG_ALONG_ROWS);
 }
 
 bool md_fa_wgmma_maps(md_kn_map map[MAPS], const md_cg_product *p)

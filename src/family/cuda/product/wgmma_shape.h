@@ -26,6 +26,8 @@ typedef struct md_fa_wgmma_shape {
 void md_fa_wgmma_shape_derive(md_fa_wgmma_shape *shape, const md_cg_product *product);
 /** The stage as a product that the copy engine and the tensor cores take, padded copies allowed. */
 bool md_fa_wgmma_product_of(md_cg_product *out, const md_fa_target *target);
+/** The same of products whose K has bounds by batch, too, if both operands lie along their rows. */
+bool md_fa_wgmma_any_product_of(md_cg_product *out, const md_fa_target *target);
 /** Tensor maps of the operands, of 8 bits or more. False if one has none. */
 bool md_fa_wgmma_maps(md_kn_map map[MD_FA_CUDA_MAPS], const md_cg_product *product);
 /** The tensor map of the result. False if the epilogue cannot work in registers. */

@@ -71,7 +71,7 @@ bool md_fa_host_gemm_spec_of(md_fa_host_gemm_spec *out, const md_fa_target *targ
     const bool is_product = md_cg_product_of(&out->p, target->program, target->stage, MD_CG_COLUMNS_STORED);
     if (is_product)
         md_cg_product_pair_bf16(&out->p, target->facts);
-    return is_product;
+    return is_product || md_cg_product_of(&out->p, target->program, target->stage, MD_CG_COLUMNS_SPANS);
 }
 
 bool md_fa_host_gemm_is_legal(const md_fa_target *target, const md_fa_host_gemm_spec *spec)
@@ -250,6 +250,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     md_fa_product_measure(&sized, target, &s->p, size);
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
+    sized.depth = sized.span;
     cut plan = cut_of(target, &sized, s);
     double blocks = (double)plan.regions * (double)sized.batch,
            results = (double)sized.batch * (double)sized.rows * (double)sized.columns;
