@@ -80,6 +80,31 @@ class Groups(Case):
         self.assertEqual(len(kernels), 2, kernels)
         self.assertRegex(kernels[1], r"sum\[x2\]\(A0:bf16\[x0, x2\] \* A2:bf16\[A1:i64\[x0\], x1, x2\]\)")
 
+    def test_gradient(self):
+        """Of the matrices: each group's rows alone are multiplied."""
+        if not hasattr(torch, "_grouped_mm"):
+            self.skipTest("SKIPPED: this PyTorch has no _grouped_mm")
+
+        def data(*counts):
+            rows = sum(counts)
+            ends = torch.cumsum(torch.tensor(counts), 0).to(torch.int32)
+            return torch.randn(rows, 64).bfloat16(), torch.randn(rows, 32).bfloat16(), ends
+        inputs = [data(7, 0, 16, 1, 9), data(0, 40, 0), data(1, 1, 1, 1, 1, 1, 1)]
+        kernels = self.compare(lambda x, g, ends: torch._grouped_mm(x.t(), g, offs=ends), *inputs, tolerance=0.02)
+        self.assertRegex(kernels[-1], r"sum\[x3\]\(where\(.* <= \(x3\) and \(x3\) < ")
+
+    def test_training(self):
+        if not hasattr(torch, "_grouped_mm"):
+            self.skipTest("SKIPPED: this PyTorch has no _grouped_mm")
+        x, w, ends = self.data(24, 5, 64, 32, torch.bfloat16)
+        grads = []
+        for f in (lambda *a: torch._grouped_mm(*a), torch.compile(lambda *a: torch._grouped_mm(*a), backend="multidispatch")):
+            leaves = [v.detach().clone().requires_grad_() for v in (x, w)]
+            f(leaves[0], leaves[1], ends).float().square().sum().backward()
+            grads.append([v.grad for v in leaves])
+        for want, got in zip(*grads):
+            torch.testing.assert_close(got, want, rtol=0.02, atol=0.5)
+
     def test_of_transformers(self):
         """The operation that transformers has for other types; rows behind the last group are zeros."""
         try:

@@ -68,6 +68,30 @@ def _grouped(g: Any, a: Any, weights: Any, ends: Any, dtype: str) -> tuple[Value
     return _by_group(g, x, w, g.leaf(g.stored(Value(group.shape, "i64", known))), dtype), group
 
 
+def _bounds(g: Any, ends: Value) -> tuple[Value, Value]:
+    """Where each group's rows begin, the end of those before it; and where they end."""
+    both = [ends.shape[0], ends.shape[0]]
+    end = g.stored(cast(ends, "i64"))
+    before = Apply("where({0} < {1}, {2}, 0)", (Iota((0, 1)), Iota((1, 0)), T.expanded(T.unsqueezed(end, 0), both).tree), 1)
+    return g.stored(reduce(g, "max", Value(both, "i64", before), [1], False, "i64")), end
+
+
+def _of_groups(g: Any, a: Any, b: Any, ends: Any) -> Value:
+    """[groups, m, n]: the product of the columns of a [m, rows] and the rows of b [rows, n] that are each group's, as in the
+    gradient of the groups' matrices."""
+    x, y = operand_memory(g, a), operand_memory(g, b)
+    if kind(x.dtype) != "real" or x.dtype != y.dtype:
+        raise Unsupported("a product by groups of this form")
+    begin, end = _bounds(g, g.value(ends))
+    whole = [end.shape[0], x.shape[0], y.shape[1], x.shape[1]]
+    left, right = T.unsqueezed(x, 1), T.permuted(y, [1, 0])
+    over = [T.expanded(T.unsqueezed(T.unsqueezed(T.unsqueezed(v, 1), 1), 1), whole).tree for v in (begin, end)]
+    tree = Apply("where({0} <= {1} and {1} < {2}, {3} * {4}, 0)",
+                 (over[0], Iota((0, 0, 0, 1)), over[1], T.expanded(left, whole).tree, T.expanded(right, whole).tree))
+    buf = g.buf("product", whole[:3], g.dtype, tree=tree, reduction="sum", reduced=whole[3:])
+    return Value(whole[:3], g.dtype, Leaf(buf, tuple(buf.stride)))
+
+
 @entry("multidispatch.grouped_rows")
 def _grouped_rows(g: Any, a: Any, weights: Any, groups: Any) -> Value:
     x, w = operand_memory(g, a), operand_memory(g, weights)
@@ -80,6 +104,8 @@ def _grouped_rows(g: Any, a: Any, weights: Any, groups: Any) -> Value:
 def _grouped_mm(g: Any, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Value:
     if bias is not None:
         raise Unsupported("a product by groups with a bias")
+    if offs is not None and len(g.value(a).shape) == len(g.value(b).shape) == 2:
+        return _of_groups(g, a, b, offs)
     return _grouped(g, a, b, offs, g.dtype)[0]
 
 
