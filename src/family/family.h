@@ -146,6 +146,7 @@ typedef struct md_fa_family {
     bool is_library; /* calls kernels of a library */
     int32_t custom; /* above 0: a user's own kernel, with this number among the target's */
     bool takes_packed; /* tensors of i4 and u4: it loads and stores by the functions of memory.h only */
+    bool is_for_points; /* its configs are for shapes that no hint is like: pools have it at points off the hints */
     bool is_last_resort; /* used only where no other family applies, or if pinned */
     int32_t n_fields;
     md_fa_field field[MD_FA_MAX_FIELDS];

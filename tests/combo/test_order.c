@@ -155,6 +155,7 @@ static void test_axes_of_fields(void **state)
                              "row_shared lanes T\n"
                              "row_cluster lanes T\n"
                              "row_thread threads T\n"
+                             "row_tile lanes T threads T\n"
                              "column threads_x X threads_y R\n"
                              "gather lanes T rows Y items X\n"
                              "scatter lanes T rows Y items X\n"

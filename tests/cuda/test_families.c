@@ -30,7 +30,7 @@ static const ragged list[] = {
     {"let m[i] = max[k](X[i,k]); let s[i] = sum[k](exp(X[i,k] - m[i])); Y[i,j] = exp(X[i,j] - m[i]) / s[i]",
      {{5, 1000}, {3, 4099}, {150, 33}}},
     {"let m[i] = max[k](X[i,k]); let s[i] = sum[k](exp(X[i,k] - m[i])); Y[i,j] = exp(X[i,j] - m[i]) / s[i] * G[j]",
-     {{513, 7}, {1000, 4}, {77, 16}}},
+     {{513, 7}, {1000, 4}, {4099, 25}}},
     {"let m[i] = mean[k](X[i,k]); let r[i] = rsqrt(var[k](X[i,k]) + 1e-5); Y[i,j] = (X[i,j] - m[i]) * r[i] * G[j] + "
      "B[j]",
      {{7, 777}, {2, 9001}, {1, 1}}},

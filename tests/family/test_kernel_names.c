@@ -74,6 +74,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "row_shared", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_cluster", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "row_thread", softmax, "max_exp_sum_f32"},
+    {MD_DEV_CUDA, "row_tile", softmax, "max_exp_sum_f32"},
     {MD_DEV_CUDA, "column", column_sum, "sum_f32"},
     {MD_DEV_CUDA, "scan_persistent", scan, "cumsum_f32"},
     {MD_DEV_CUDA, "scan_split", scan, "cumsum_f32"},
@@ -141,15 +142,16 @@ static bool take_first(void *user, const md_fa_config *config)
 }
 
 /* The first config that is legal for 1024 of everything, or for 4 (gemv takes few rows), or for 9001 (row_shared and
- * row_cluster take long rows at no boundary), or for 64 (chains of GPUs take some depths). */
+ * row_cluster take long rows at no boundary), or for 64 (chains of GPUs take some depths), or for 77 with 8193
+ * rows (row_tile takes many short rows at no boundary). */
 static md_fa_config config_of(const md_fa_target *target, const md_fa_family *family)
 {
     md_fa_config config = {{-1}};
     int64_t size[MD_KN_MAX_DIMS];
-    static const int64_t sizes[] = {1024, 4, 9001, 64};
+    static const int64_t sizes[] = {1024, 4, 9001, 64, 77};
     for (int32_t i = 0; i < (int32_t)MD_COUNT(sizes) && config.value[0] == -1; i++) {
         for (int32_t d = 0; d < MD_KN_MAX_DIMS; d++)
-            size[d] = sizes[i];
+            size[d] = sizes[i] == 77 && d == 0 ? 8193 : sizes[i];
         md_fa_each_all(target, family, size, take_first, &config);
     }
     if (family->n_fields > 0 && config.value[0] == -1)

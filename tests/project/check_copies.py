@@ -19,8 +19,6 @@ EXCEPTIONS = {
     ("family/host/row/row_looped.c", "family/host/row/row_persistent.c"): "tables: the fields of a config, in the kind's spec",
     ("kernels/cuda/math.h", "kernels/host/arithmetic.h"):
         "the same function in CUDA C++ and in C: no text is valid in both, and each is compiled without the other",
-    ("kernels/cuda/row_looped.cu", "kernels/cuda/row_persistent.cu"):
-        "entry points of two templates: a kernel's text names all that runs, and a common one would change every kernel",
     ("python/op/op.c", "python/plan/plan.c"): "tables of CPython: the slots of a type",
 }
 

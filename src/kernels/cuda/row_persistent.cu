@@ -26,14 +26,16 @@ MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, co
     }
 }
 
+#define MD_ADD_VECTORS(l)                                                                                              \
+    md_acc##l acc;                                                                                                     \
+    md_clear##l(&acc, 0);                                                                                              \
+    MD_FORGET                                                                                                          \
+    MD_FOR (i, MD_VECTORS)                                                                                             \
+        MD_WHERE(i)                                                                                                    \
+    md_add##l(MD_X p, &row, &acc, &elem[i], at.place + i * MD_STEP, MD_ALL(i));
 #define MD_ADD_LEVEL(l)                                                                                                \
     {                                                                                                                  \
-        md_acc##l acc;                                                                                                 \
-        md_clear##l(&acc, 0);                                                                                          \
-        MD_FORGET                                                                                                      \
-        MD_FOR (i, MD_VECTORS)                                                                                         \
-            MD_WHERE(i)                                                                                                \
-        md_add##l(MD_X p, &row, &acc, &elem[i], at.place + i * MD_STEP, MD_ALL(i));                                    \
+        MD_ADD_VECTORS(l)                                                                                              \
         if (MD_HAS_ENDS && at.edge.hi > 0)                                                                             \
             md_add##l(MD_X p, &row, &acc, &edge, at.edge_at, at.edge);                                                 \
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
@@ -83,14 +85,91 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
         md_row_store(MD_X p, &row);
 }
 
+#if MD_AT_ONCE > 1
+/* Several rows of single elements at once, in groups inside a warp: rows are short, so loads of one alone would leave
+ * memory idle. Rows of a block lie side by side. */
+struct md_held {
+    md_row row;
+    md_layout at;
+    md_elem elem[MD_VECTORS];
+};
+#define MD_HELD(u)                                                                                                     \
+    md_row &row = held[u].row;                                                                                         \
+    md_layout &at = held[u].at;                                                                                        \
+    md_elem(&elem)[MD_VECTORS] = held[u].elem;                                                                         \
+    const int64_t own = first + (u)*MD_BLOCK_ROWS + group, number = own < rows ? own : rows - 1;                       \
+    MD_ROW_AT(p, number);
+#define MD_ADD_LEVEL_TO_ALL(l)                                                                                         \
+    MD_FOR (u, MD_AT_ONCE) {                                                                                           \
+        MD_HELD(u)                                                                                                     \
+        MD_ADD_VECTORS(l)                                                                                              \
+        MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
+    }
+
+/* Weights that all rows share are loaded once, as far as the longest row goes, into the first row's elements. */
+MD_INLINE void md_fetch_weights(const md_params *p, md_held (&held)[MD_AT_ONCE], int64_t first, int64_t rows, int group)
+{
+    md_layout at = held[0].at;
+    MD_FOR (u, MD_AT_ONCE)
+        at.left = held[u].at.left > at.left ? held[u].at.left : at.left;
+    MD_ROW_AT(p, first + group < rows ? first + group : rows - 1);
+    MD_FOR (i, MD_VECTORS)
+        MD_WHERE(i)
+    md_fetch_epilogue(MD_X p, &held[0].elem[i], at.first + i * MD_STEP, MD_ALL(i));
+    MD_FOR (u, MD_AT_ONCE)
+        MD_FOR (i, MD_VECTORS)
+            held[u].elem[i] = held[0].elem[i];
+}
+
+MD_INLINE void md_rows_at_once(const md_params *p, int64_t first, int64_t rows, int group, int lane)
+{
+    md_held held[MD_AT_ONCE];
+    MD_FOR (u, MD_AT_ONCE) {
+        MD_HELD(u)
+        md_start(MD_X p, &row);
+        at = md_lay_out(row.count, 0, lane);
+    }
+    if (MD_HAS_ELEMENTS)
+        md_fetch_weights(p, held, first, rows, group);
+    MD_FOR (u, MD_AT_ONCE) {
+        MD_HELD(u)
+        MD_FOR (i, MD_VECTORS)
+            MD_WHERE(i)
+        md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+    }
+    MD_LOADS_FIRST;
+    MD_LEVELS(MD_ADD_LEVEL_TO_ALL)
+    MD_FOR (u, MD_AT_ONCE) {
+        MD_HELD(u)
+        if (own >= rows)
+            return;
+        md_derive(MD_X p, &row);
+        MD_FORGET
+        MD_FOR (i, MD_HAS_ELEMENTS ? MD_VECTORS : 0) {
+            MD_WHERE(i)
+            md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+        }
+        if (lane == 0)
+            md_row_store(MD_X p, &row);
+    }
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)
     md_kernel(const __grid_constant__ md_params params)
 {
     MD_IF_EMPTY_RETURN;
     const md_params *p = &params;
     const int lane = (int)(threadIdx.x % MD_GROUP), group = (int)(threadIdx.x / MD_GROUP);
-    const int64_t rows = MD_ROWS(p), first = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * MD_BLOCK_ROWS,
+    const int64_t rows = MD_ROWS(p),
+                  first = ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * (MD_BLOCK_ROWS * MD_AT_ONCE),
                   number = first + group;
-    if (first < rows) /* groups beyond the last row repeat it and store nothing: all threads of a block exchange */
-        md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane);
+    if (first >= rows)
+        return;
+#if MD_AT_ONCE > 1
+    md_rows_at_once(p, first, rows, group, lane);
+#else
+    /* groups beyond the last row repeat it and store nothing: all threads of a block exchange */
+    md_one_row(p, number < rows ? number : rows - 1, number < rows, group, lane);
+#endif
 }

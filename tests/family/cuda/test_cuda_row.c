@@ -6,6 +6,7 @@
 #include "device/nvrtc/nvrtc.h"
 #include "expr/formula.h"
 #include "family/cuda/cuda.h"
+#include "family/numeric.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
 #include "family/cuda/target_fixture.h"
@@ -125,6 +126,33 @@ static void test_text(void **state)
         md_kn_source_finish(&source);
         close_fixture(&f);
     }
+}
+
+/* Several rows at once: as many fewer blocks, and the bits of one at a time. */
+static void test_at_once(void **state)
+{
+    static const char *const variant[] = {"row_persistent/lanes32_vecs4_rows4_keep0_align3",
+                                          "row_persistent/lanes32_vecs4_rows4_keep0_align4",
+                                          "row_persistent/lanes32_vecs4_rows4_keep0_align5"};
+    const int64_t size[MD_FX_MAX_DIMS] = {1003, 79}, blocks[] = {251, 126, 63};
+    md_fa_numeric class[3];
+    fixture f;
+    (void)state;
+    open_fixture(&f, "Y[i] = sum[j](X[i,j])", MD_F32);
+    for (int32_t i = 0; i < 3; i++) {
+        const md_fa_family *family;
+        md_fa_config config;
+        md_kn_geometries g;
+        md_kn_shape shape;
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant[i]));
+        md_tn_shape(&shape, f.program, size);
+        md_fa_geometry_of(&g, family, &f.target, &config, &shape);
+        assert_int_equal(g.launch[0].blocks, blocks[i]);
+        assert_int_equal(g.launch[0].block[0], 128);
+        md_fa_numeric_of(&class[i], &f.target, family, &config);
+        assert_int_equal(class[i].id, class[0].id);
+    }
+    close_fixture(&f);
 }
 
 typedef struct best {
@@ -306,13 +334,10 @@ static void test_shared_compiles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs),
-                                       cmocka_unit_test(test_many_rows),
-                                       cmocka_unit_test(test_text),
-                                       cmocka_unit_test(test_short_rows),
-                                       cmocka_unit_test(test_shared_applies),
-                                       cmocka_unit_test(test_shared_rows),
-                                       cmocka_unit_test(test_shared_is_picked),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_configs),        cmocka_unit_test(test_many_rows),
+                                       cmocka_unit_test(test_text),           cmocka_unit_test(test_at_once),
+                                       cmocka_unit_test(test_short_rows),     cmocka_unit_test(test_shared_applies),
+                                       cmocka_unit_test(test_shared_rows),    cmocka_unit_test(test_shared_is_picked),
                                        cmocka_unit_test(test_shared_compiles)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,15 @@
 #include "family/cuda/cuda.h"
 
 /* Registers of a thread without the elements that it holds, and what is added by merging states, wider vectors,
- * computing the place of vectors, and a loop. */
-enum { BASE_REGISTERS = 32, MERGE_REGISTERS = 12, WIDE_REGISTERS = 8, PLACE_REGISTERS = 4, LOOP_REGISTERS = 6 };
+ * computing the place of vectors, a loop, and several rows at once. */
+enum {
+    BASE_REGISTERS = 32,
+    MERGE_REGISTERS = 12,
+    WIDE_REGISTERS = 8,
+    PLACE_REGISTERS = 4,
+    LOOP_REGISTERS = 6,
+    ROWS_REGISTERS = 8
+};
 enum { MOST_WIDE = 160 }; /* most registers of a thread whose elements stay unpacked */
 enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
@@ -17,9 +24,19 @@ static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
     return target->program->formula->tensor[tensor].dtype;
 }
 
+bool md_fa_cuda_row_is_single(md_fa_cuda_align align)
+{
+    return align >= MD_FA_CUDA_SINGLE;
+}
+
+int32_t md_fa_cuda_row_at_once(md_fa_cuda_align align)
+{
+    return md_fa_cuda_row_is_single(align) ? 1 << (align - MD_FA_CUDA_SINGLE) : 1;
+}
+
 int32_t md_fa_cuda_row_width(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    return row->align == MD_FA_CUDA_SINGLE ? 1 : md_fa_cuda_width(target->program, target->stage);
+    return md_fa_cuda_row_is_single(row->align) ? 1 : md_fa_cuda_width(target->program, target->stage);
 }
 
 md_cg_row_options md_fa_cuda_row_options(const md_fa_target *target, const md_fa_cuda_row *row)
@@ -116,7 +133,11 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
             (row->is_resident ? 0 : LOOP_REGISTERS);
     int32_t extra = md_fa_stage(target)->row.n_reductions * md_fa_cuda_row_width(target, row), epilogue = 0,
             held = vector_registers(&epilogue, target, row, is_wide) * row->vectors;
-    return base + MD_MIN(extra, 32) + held + epilogue * (row->is_resident ? MD_MIN(row->vectors, 2) : row->vectors);
+    const int32_t at_once = md_fa_cuda_row_at_once(row->align), rows = at_once > 1 ? ROWS_REGISTERS : 0,
+                  weights = row->is_resident && at_once == 1 ? MD_MIN(row->vectors, 2) : row->vectors;
+    if (row->holds_weights)
+        return base + MD_MIN(extra, 32) + held + md_fa_cuda_row_epilogue_loads(target) * row->vectors;
+    return base + MD_MIN(extra, 32) + held * at_once + epilogue * weights + rows;
 }
 
 /* Blocks of an SM if a thread has so many registers. */
@@ -174,7 +195,7 @@ bool md_fa_cuda_row_is_short(const md_fa_target *target)
 /* True if rows may begin or end inside a vector. False if the envelope promises rows of whole vectors. */
 static bool has_ends(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    if (row->align == MD_FA_CUDA_SINGLE)
+    if (md_fa_cuda_row_is_single(row->align))
         return false;
     const md_st_stage *st = md_fa_stage(target);
     uint32_t unit = md_cg_unit_tensors(target->program, target->stage, st->axis);
@@ -193,7 +214,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
 {
     const md_fa_define define[] = {
         {"VL", md_fa_cuda_row_width(target, row)},
-        {"ALIGNED", row->align == MD_FA_CUDA_ALIGNED || row->align == MD_FA_CUDA_SINGLE},
+        {"ALIGNED", row->align == MD_FA_CUDA_ALIGNED || md_fa_cuda_row_is_single(row->align)},
         {"WIDE", row->align == MD_FA_CUDA_STRIDED},
         {"BOUNDARY", 1},
         {"HAS_ENDS", has_ends(target, row)},
@@ -202,6 +223,7 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         {"GROUP", row->lanes},
         {"VECTORS", row->vectors},
         {"BLOCK_ROWS", row->rows},
+        {"AT_ONCE", md_fa_cuda_row_at_once(row->align)},
         {"MIN_BLOCKS", min_blocks(target, row)},
     };
     md_fa_print_defines(out, define, MD_COUNT(define));
@@ -211,17 +233,22 @@ static void print_defines(md_strbuf *out, const md_fa_target *target, const md_f
         md_strbuf_add(out, "#define MD_ALLOW_STACK 1\n");
 }
 
-md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec)
+md_status md_fa_cuda_row_emit_with(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row,
+                                   md_strbuf *defines)
 {
-    const md_fa_cuda_row *row = spec;
     const md_cg_row_options options = md_fa_cuda_row_options(target, row);
-    md_strbuf defines = {0};
     *out = (md_kn_source){.n_launches = 1};
-    print_defines(&defines, target, row);
-    md_status status = md_fa_emit_row(&out->launch[0], target, &options, row->source, &defines);
+    print_defines(defines, target, row);
+    md_status status = md_fa_emit_row(&out->launch[0], target, &options, row->source, defines);
     if (status != MD_OK)
         md_kn_source_finish(out);
     return status;
+}
+
+md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec)
+{
+    md_strbuf defines = {0};
+    return md_fa_cuda_row_emit_with(out, target, spec, &defines);
 }
 
 /* ---- Legality and envelope */
@@ -275,8 +302,9 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
 static int64_t blocks_of(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
-    int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size);
-    return rows / row->rows + (rows % row->rows != 0);
+    const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size),
+                  of_block = (int64_t)row->rows * md_fa_cuda_row_at_once(row->align);
+    return rows / of_block + (rows % of_block != 0);
 }
 
 void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,

@@ -8,28 +8,36 @@
 #include "family/family.h"
 
 /* How lanes access memory: vectors that the envelope promises to be aligned; vectors whose place is computed at run
- * time; any strides; element after element, side by side, so that nothing has to be placed or shifted. */
+ * time; any strides; element after element, side by side, so that nothing has to be placed or shifted: of one row, or
+ * of two or four rows at once, so that short rows, too, keep memory busy. */
 typedef enum md_fa_cuda_align {
     MD_FA_CUDA_ALIGNED,
     MD_FA_CUDA_ANY,
     MD_FA_CUDA_STRIDED,
-    MD_FA_CUDA_SINGLE
+    MD_FA_CUDA_SINGLE,
+    MD_FA_CUDA_SINGLE2,
+    MD_FA_CUDA_SINGLE4
 } md_fa_cuda_align;
 
 typedef struct md_fa_cuda_row {
     const char *source; /* the template: "cuda/row_looped.cu" */
     int32_t lanes; /* threads of a row: a power of 2 up to 32, above that whole warps */
     int32_t vectors; /* 16-byte vectors, or single elements, that a thread loads at once */
-    int32_t rows; /* rows of a block */
+    int32_t rows; /* groups of a block: its rows, if a group has one at once */
     md_fa_cuda_align align;
     bool keeps; /* expensive values are kept in registers between passes */
     bool merges; /* chunks are reduced one by one and merged, if the program allows it */
     bool is_resident; /* the row is read once, into registers: it must fit its threads */
+    bool holds_weights; /* what all rows share and only stores use is there for all of a thread's vectors at once */
     /* blocks of an SM for which the compiler leaves registers: 0 as many as fit; 1 half of them, so that a thread has
      * more registers; 2 one */
     int32_t occupancy;
 } md_fa_cuda_row;
 
+/** True if lanes go element by element. */
+bool md_fa_cuda_row_is_single(md_fa_cuda_align align);
+/** Rows that a group of threads has at once. */
+int32_t md_fa_cuda_row_at_once(md_fa_cuda_align align);
 /** True if contiguous tensors of these sizes have rows of a multiple of 16 bytes. */
 bool md_fa_cuda_row_is_aligned(const md_fa_target *target, const int64_t *size);
 /** True if tensors of these sizes are aligned as the config asks, and a block's registers fit an SM. Slow, since it
@@ -53,6 +61,9 @@ int32_t md_fa_cuda_row_epilogue_loads(const md_fa_target *target);
  * and besides it only what all rows share. */
 bool md_fa_cuda_row_has_one_load(const md_fa_target *target);
 md_status md_fa_cuda_row_emit(md_kn_source *out, const md_fa_target *target, const void *spec);
+/** The same with a family's own macros in front, which are freed here. */
+md_status md_fa_cuda_row_emit_with(md_kn_source *out, const md_fa_target *target, const md_fa_cuda_row *row,
+                                   md_strbuf *defines);
 void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec);
 void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,
                              const md_kn_shape *shape);
@@ -63,7 +74,8 @@ md_fa_class md_fa_cuda_row_class(bool has_chunks, bool is_placed);
 double md_fa_cuda_row_traffic(const md_fa_target *target);
 /* What is fixed of a config whatever the sizes (md_fa_fixed). */
 typedef struct md_fa_cuda_row_fixed {
-    int32_t lanes, vectors, rows, threads; /* threads: of a block */
+    int32_t lanes, vectors, rows, threads; /* rows, threads: of a block */
+    int32_t at_once; /* md_fa_cuda_row_at_once */
     int32_t epilogue_loads; /* md_fa_cuda_row_epilogue_loads */
     md_fa_cuda_align align;
     bool is_resident, is_online, is_read_once, has_arg;
@@ -92,7 +104,9 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const void
 /** Features of a config by what is fixed of it. */
 void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
                              const int64_t *size);
-/** The same for rows of single elements (MD_FA_CUDA_SINGLE). */
+/** Lines of memory that an access by single elements touches. */
+double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes);
+/** The same for rows of single elements (md_fa_cuda_row_is_single). */
 void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
                                     const int64_t *size);
 

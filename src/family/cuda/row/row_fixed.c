@@ -145,7 +145,8 @@ void md_fa_cuda_row_fix(md_fa_fixed *out, const md_fa_target *target, const void
     _Static_assert(sizeof *f <= sizeof *out, "there is room for it");
     *f = (md_fa_cuda_row_fixed){.lanes = row->lanes,
                                 .vectors = row->vectors,
-                                .rows = row->rows,
+                                .rows = row->rows * md_fa_cuda_row_at_once(row->align),
+                                .at_once = md_fa_cuda_row_at_once(row->align),
                                 .threads = load.threads,
                                 .align = row->align,
                                 .is_resident = row->is_resident,

@@ -4,7 +4,8 @@
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
     const md_fa_cuda_row_fixed *f = known;
-    (f->align == MD_FA_CUDA_SINGLE ? md_fa_cuda_row_single_features : md_fa_cuda_row_features)(out, target, f, size);
+    (md_fa_cuda_row_is_single(f->align) ? md_fa_cuda_row_single_features : md_fa_cuda_row_features)(out, target, f,
+                                                                                                    size);
 }
 
 const md_fa_kind md_fa_cuda_row_kind = {.envelope = md_fa_cuda_row_envelope,

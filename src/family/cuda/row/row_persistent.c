@@ -42,6 +42,12 @@ static bool is_slow_single(const md_fa_target *target, const md_fa_cuda_row *row
     return row->vectors == 12 && md_fa_cuda_row_epilogue_loads(target) == 1;
 }
 
+/* Groups inside a warp, since each further row's exchange would need memory of its own; few elements of each row. */
+static bool may_be_at_once(const md_fa_cuda_row *row)
+{
+    return row->lanes <= 32 && row->vectors * md_fa_cuda_row_at_once(row->align) <= 32;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_row row = row_of(config);
@@ -58,7 +64,12 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
-    if (row.align == MD_FA_CUDA_SINGLE && (row.lanes < 32 || is_slow_single(target, &row)))
+    const int32_t at_once = md_fa_cuda_row_at_once(row.align);
+    if (row.align == MD_FA_CUDA_SINGLE && row.lanes < 32)
+        return false;
+    if (md_fa_cuda_row_is_single(row.align) && is_slow_single(target, &row))
+        return false;
+    if (at_once > 1 && !may_be_at_once(&row))
         return false;
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
@@ -66,7 +77,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
     (void)target;
-    if (config->value[ALIGN] == MD_FA_CUDA_SINGLE) /* rows by single elements: a thread has every so many-th one */
+    if (config->value[ALIGN] >= MD_FA_CUDA_SINGLE) /* rows by single elements: a thread has every so many-th one */
         return (md_fa_class){
             .group = "row_single", .field = {"lanes", "keep"}, .is_repeatable = true, .is_invariant = true};
     return md_fa_cuda_row_class(false, config->value[ALIGN] == MD_FA_CUDA_ANY);
@@ -87,7 +98,12 @@ const md_fa_family md_fa_cuda_row_persistent = {
               {"vecs", 4, 12, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}},
               {"rows", 1, 7, {1, 2, 4, 8, 16, 32, 64}},
               {"keep", 0, 2, {0, 1}},
-              {"align", 1, 4, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED, MD_FA_CUDA_SINGLE}},
+              {"align",
+               1,
+               5,
+               {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED, MD_FA_CUDA_SINGLE, MD_FA_CUDA_SINGLE2,
+                MD_FA_CUDA_SINGLE4},
+               1},
               {"occupancy", 0, 1, {0, 1, 2}, 2}},
     .kind = &md_fa_cuda_row_kind,
     .spec_of = spec_of,

@@ -1,4 +1,4 @@
-/* The time of rows of single elements (MD_FA_CUDA_SINGLE). */
+/* The time of rows of single elements (md_fa_cuda_row_is_single). */
 #include "family/cost.h"
 #include "family/cuda/cuda.h"
 #include "family/cuda/row/row.h"
@@ -8,33 +8,50 @@
 
 enum { FEW_BLOCKS = 4 /* on an SM: the busiest counts */ };
 
+/* Lines of memory that the lanes of a warp touch at once: groups of few lanes lie in as many rows. */
+double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes)
+{
+    const double bytes = 16.0 / md_fa_cuda_width(target->program, target->stage);
+    return fmax(32.0 / lanes, 1) * (1 + fmin(lanes, 32) * bytes / 128);
+}
+
+/* Which constants: of groups of some warps (0), or inside a warp (1). */
+static int32_t is_warp(const md_fa_cuda_row_fixed *f)
+{
+    return f->lanes <= 32;
+}
+
 /* Issue slots of a thread. */
 static double slots_of(const md_fa_target *target, const md_fa_cuda_row_fixed *f, double held)
 {
     md_fa_host_work work;
     const md_st_row *row = &md_fa_stage(target)->row;
+    const int32_t k = is_warp(f);
     const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads,
                  steps = levels * (5 + (f->lanes > 32 ? 4 : 0)), idle = f->vectors - held;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
-    const double element =
-        ELEMENT_SLOTS * (1 + 0.3 * levels + 0.7 * stores) + WEIGHT_SLOTS * weights + EXP_SLOTS * work.transcendental;
-    return PLACE_SLOTS + STEP_SLOTS * steps + held * element + IDLE_SLOTS * idle * (1 + weights + stores);
+    const double element = ELEMENT_SLOTS[k] * (1 + 0.3 * levels + 0.7 * stores) + WEIGHT_SLOTS[k] * weights +
+                           EXP_SLOTS[k] * work.transcendental +
+                           LINE_SLOTS[k] * md_fa_cuda_row_lines(target, f->lanes) * (1 + stores);
+    return PLACE_SLOTS[k] + STEP_SLOTS[k] * steps + held * element + IDLE_SLOTS[k] * idle * (1 + weights + stores);
 }
 
 void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *f,
                                     const int64_t *size)
 {
     md_fa_cuda_row_work room;
+    const int32_t k = is_warp(f);
     const md_fa_cuda_row_work *w = md_fa_cuda_row_work_of(&room, target, size);
     const double held = fmin(f->vectors, ceil((double)w->n / f->lanes)), levels = md_fa_stage(target)->row.n_levels;
     const double of_sm = ceil((double)w->rows / f->rows) / MD_MAX(target->facts->threads, 1),
                  waves = fmax(ceil(of_sm / f->resident), 1);
-    const double issue =
-        (of_sm < FEW_BLOCKS ? ceil(of_sm) : of_sm) * f->threads / 32 * slots_of(target, f, held) / CLOCK;
-    const double waiting =
-        BLOCK + LEVEL * levels * (1 + EACH_WARP * f->lanes / 32) + ELEMENT * held * (1 + 0.5 * f->epilogue_loads);
-    const double us = START + FIRST_BLOCKS * fmin(of_sm, f->resident) + waves * waiting + issue +
-                      MEMORY * w->bytes / target->facts->memory_gbps * 1e-3;
+    const double issue = (of_sm < FEW_BLOCKS ? ceil(of_sm) : of_sm) * f->threads / 32 *
+                         (1 + FURTHER_SLOTS * (f->at_once - 1)) * slots_of(target, f, held) / CLOCK[k];
+    const double waiting = BLOCK[k] + (LEVEL[k] * levels * (1 + EACH_WARP[k] * f->lanes / 32) +
+                                       ELEMENT[k] * held * (1 + 0.5 * f->epilogue_loads)) *
+                                          (1 + FURTHER_ROW * (f->at_once - 1));
+    const double us = START[k] + FIRST_BLOCKS[k] * fmin(of_sm, f->resident) + waves * waiting + issue +
+                      MEMORY[k] * w->bytes / target->facts->memory_gbps * 1e-3;
     *out = (md_fa_features){
         .ops_rate = 1, .parallel = 1, .launches = 1, .serial_us = fmax(us - MD_FA_CUDA_LAUNCH_US, 0.01)};
 }
