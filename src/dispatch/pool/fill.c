@@ -25,6 +25,25 @@ static md_status add_best(md_ds_pool *pool, const md_tn_point *point)
     return best.family ? md_ds_pool_add(&number, pool, &best) : MD_OK;
 }
 
+/* The best of each family whose configs are for such points alone, whichever the model finds slow: no hint asks for
+ * one, and the model decides at each shape. */
+static md_status add_for_points(md_ds_pool *pool, const md_tn_point *point)
+{
+    md_ds_candidate one = {.limit = pool->policy.max_variants + MD_DS_MAX_EXTRA};
+    md_kn_shape shape;
+    md_ds_point_shape(&shape, &pool->target, point);
+    for (int32_t i = 0; (one.family = md_fa_of(&pool->target, i)) != NULL; i++) {
+        md_tn_decision d;
+        int32_t number;
+        if (!one.family->is_for_points || !md_ds_family_allowed(one.family, &pool->target, &pool->policy) ||
+            md_ds_decide(&d, pool, one.family, point, &shape, MD_MAX(pool->policy.tune, MD_TUNE_ESTIMATE)) != MD_OK)
+            continue;
+        one.config = d.config;
+        MD_TRY(md_ds_pool_add(&number, pool, &one));
+    }
+    return MD_OK;
+}
+
 /* Starts libraries and begins to load their kernels for a point, so that first calls near it do not wait. */
 static void start_loads(const md_ds_pool *pool, const md_tn_point *point)
 {
@@ -49,8 +68,10 @@ static md_status add_extra_points(md_ds_pool *pool)
             MD_TRY(md_ds_add_hint(pool, h, false, true));
     }
     const int32_t n = pool->policy.has_default_hints ? md_ds_corner_points(point, &pool->target, pool->space) : 0;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         MD_TRY(add_best(pool, &point[i]));
+        MD_TRY(add_for_points(pool, &point[i]));
+    }
     return MD_OK;
 }
 

@@ -166,7 +166,8 @@ static double lost_at(md_ds_op *op, const int64_t *size)
     return md_tn_predict_us(&pool->target, v->family, &v->config, size) / l.us - 1;
 }
 
-/* Short rows at no boundary: the pool has something nearly as good as any kernel of its families. */
+/* Short rows at no boundary: the pool has something nearly as good as any kernel of its families. Those have some
+ * thousand configs at each length, of which pools have the best at ten lengths. */
 static void short_ragged_rows_have_good_variants(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void short_ragged_rows_have_good_variants(void **state)
                 sum += lost;
                 worst = fmax(worst, lost);
             }
-        if (sum / n > 0.06 || worst > 0.35)
+        if (sum / n > 0.1 || worst > 0.5)
             fail_msg("%s, case %d: %.3f lost, at worst %.3f", formulas[f / 2], (int)f, sum / n, worst);
         md_ds_op_destroy(&op);
     }
