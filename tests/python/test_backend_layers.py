@@ -159,6 +159,24 @@ def wide(*sizes):
     return [(torch.randn(*s, 6),) for s in sizes]
 
 
+class Encoder(Case):
+    def test_is_taken_apart(self):
+        """PyTorch makes one operation of torch.nn's encoder layer: its parts are the plan's. With a mask it stays one."""
+        for options in ({}, {"norm_first": True, "activation": "gelu"}):
+            layer = nn.TransformerEncoderLayer(16, 4, 24, dropout=0.0, batch_first=True, **options)
+            for dtype in (torch.float32, torch.bfloat16):
+                with self.subTest(dtype=dtype, **options):
+                    calls = [(torch.randn(b, n, 6),) for b, n in ((2, 5), (3, 9), (1, 7))]
+                    self.assertEqual(self.check(Between(layer, 16), calls, dtype), [])
+        self.setUp()
+        layer = layer.float()
+        x, hidden = torch.randn(2, 5, 16), torch.arange(5) > torch.tensor([[2], [4]])
+        with torch.no_grad():
+            y = self.compiled(lambda x: layer(x, src_key_padding_mask=hidden))(x)
+            torch.testing.assert_close(y[~hidden], layer(x, src_key_padding_mask=hidden)[~hidden])
+        self.assertEqual([e["op"] for e in self.graphs()[0]["eager"]], ["aten._transformer_encoder_layer_fwd.default"])
+
+
 class Others(Case):
     def check_all(self, table, dtypes=(torch.float32, torch.bfloat16)):
         for name, (layer, sizes, op) in table.items():

@@ -30,6 +30,35 @@ def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: Any = None) -> Any:
     return decomposition_table[torch.ops.aten._fused_rms_norm.default](x, shape, weight, eps)[0]
 
 
+def _encoder_layer(src: Any, width: int, n_heads: int, in_weight: Any, in_bias: Any, out_weight: Any, out_bias: Any, is_gelu: bool,
+                   is_norm_first: bool, eps: float, *rest: Any) -> Any:
+    """torch.nn.TransformerEncoderLayer, which PyTorch makes one operation of where there are no gradients. With a mask it
+    stays one."""
+    (scale1, shift1, scale2, shift2, up, up_bias, down, down_bias), mask = rest[:8], rest[8:]
+    if src.is_nested or any(x is not None for x in mask):
+        return NotImplemented
+    functional = torch.nn.functional
+
+    def norm(x: Any, scale: Any, shift: Any) -> Any:
+        return functional.layer_norm(x, (width,), scale, shift, eps)
+
+    def attention(x: Any) -> Any:
+        parts = functional.linear(x, in_weight, in_bias).unflatten(-1, (3, n_heads, width // n_heads))
+        q, k, v = (part.transpose(1, 2) for part in parts.unbind(2))
+        y = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return functional.linear(y, out_weight, out_bias)
+
+    def forward(x: Any) -> Any:
+        y = functional.linear(x, up, up_bias)
+        return functional.linear(functional.gelu(y) if is_gelu else torch.relu(y), down, down_bias)
+
+    if is_norm_first:
+        x = src + attention(norm(src, scale1, shift1))
+        return x + forward(norm(x, scale2, shift2))
+    x = norm(src + attention(src), scale1, shift1)
+    return norm(x + forward(x), scale2, shift2)
+
+
 @functools.cache
 def table(eager_random: bool = False) -> dict[Any, Any]:
     """Operations and what takes them apart. `eager_random`: what draws stays PyTorch's."""
@@ -58,6 +87,7 @@ def table(eager_random: bool = False) -> dict[Any, Any]:
         out = {op: f for op, f in out.items() if op not in randoms.decompositions()}
     else:
         out |= randoms.decompositions()
+    out[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     if hasattr(aten, "_fused_rms_norm"):
         out[aten.rms_norm.default] = _rms_norm
     return out
