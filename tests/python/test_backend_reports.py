@@ -43,6 +43,49 @@ class Reports(Case):
         self.check(lambda x, row: x.index_add(0, torch.arange(x.shape[0]), row.expand(x.shape[0], -1)),
                    *((torch.randn(n, 5), torch.randn(5)) for n in (5, 1, 33)))
 
+    def test_one_memory_as_two_results(self):
+        """191449: a view of all of a result is a tensor of its own, whose size may change alone."""
+        compiled = torch.compile(lambda x: ((y := x * 2), y.view(y.shape)), backend=backend, dynamic=True, options=OURS)
+        with torch.no_grad():
+            for n in (3, 5):
+                y, z = compiled(torch.ones(n, 4))
+                self.assertIsNot(y, z)
+                z.mul_(3)
+                self.assertEqual(y[0, 0], 6)
+                z.resize_(1)
+                self.assertEqual(y.shape, (n, 4))
+
+    def test_places_of_extremes_in_turned_memory(self):
+        """183082: argmax of a transposed tensor that was changed in place counts in the order of its axes."""
+        def f(x):
+            return x.sin_().t().argmax(), x.t().argmin(0), x.t().flatten().argmax(), x[::2].t().argmax(), x.flip(0).argmax()
+
+        self.check(f, *((torch.randn(a, b),) for a, b in ((5, 9), (3, 4), (1, 6))), rtol=1e-6, atol=1e-6)
+
+    def test_whole_numbers_that_overflow(self):
+        """190764: of 32 bits, added, multiplied and summed in 64."""
+        def f(x, y):
+            return ((x + y) * 3 - x * 3).sum(-1), (x * y).to(torch.int64).sum(), x.sum(dtype=torch.int32)
+
+        def drawn(*size):
+            return torch.randint(-2 ** 31, 2 ** 31 - 1, size, dtype=torch.int32)
+
+        self.check(f, *((drawn(n, m), drawn(n, m)) for n, m in ((3, 40), (1, 7))), exact=True)
+
+    def test_scans_of_constants(self):
+        """179571."""
+        def f(x):
+            n = x.shape[0]
+            return (torch.full((n,), 3).cumsum(0), torch.full((n, 4), 0.5).cumsum(1), torch.full((n,), 2.0).cumprod(0),
+                    torch.ones(n, dtype=torch.bool).cumsum(0))
+
+        self.check(f, (torch.ones(3),), (torch.ones(7),))
+
+    def test_angles_of_what_is_no_number(self):
+        """143978."""
+        self.check(lambda x: (torch.sin(torch.atan(torch.angle(torch.rsqrt(x)))), torch.angle(x), torch.angle(-x * 0)),
+                   (torch.tensor([0.5, -1.0, 0.0, -0.0, torch.nan, torch.inf, -torch.inf]),), (torch.tensor([-2.0, 3.0]),))
+
     def test_numbers_below_the_normal_ones(self):
         """126848: they stay what they are, also in eager code afterwards."""
         def f(x):
