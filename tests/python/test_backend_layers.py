@@ -110,9 +110,12 @@ class Recurrent(Case):
         m = Between(nn.LSTM(32, 48, num_layers=2, dropout=0.5)).train()
         compiled, other = self.compiled(m), copy.deepcopy(m)
         x = steps(5, 3)[0]
-        for f in (compiled, other):
-            torch.manual_seed(1)
-            f(x)[0].square().sum().backward()
+        with self.assertLogs("multidispatch", "INFO") as logged:
+            for f in (compiled, other):
+                torch.manual_seed(1)
+                f(x)[0].square().sum().backward()
+        self.assertIn("a layer of LSTM cuts the graph, since gradients are recorded, which torch.no_grad() ends",
+                      [record.getMessage() for record in logged.records])
         for p, q in zip(m.parameters(), other.parameters()):
             torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-5)
         with torch.no_grad():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import threading
 from typing import Any, Callable, Iterator
 
@@ -15,6 +16,7 @@ from torch._dynamo.variables.builder import VariableBuilder
 
 from . import attention, scans
 
+_log = logging.getLogger("multidispatch")
 _local = threading.local()
 _library = torch.library.Library("multidispatch", "FRAGMENT")
 _PACKED = ("data", "_packed")  # the form of packed sequences, and what its name has besides
@@ -76,10 +78,21 @@ def _dynamo_traces() -> bool:
         return False
 
 
-def _stays_whole(layer: Any) -> bool:
-    """True for a layer that a graph of this backend holds as one operation. Else Dynamo cuts the graph there."""
+def _why_cut(layer: Any) -> str:
+    """Why Dynamo cuts a graph of this backend at the layer; "": the graph holds it as one operation."""
     is_cast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-    return not torch.is_grad_enabled() and not (layer.training and layer.dropout) and not is_cast and _dynamo_traces()
+    whys = {"gradients are recorded, which torch.no_grad() ends": torch.is_grad_enabled(),
+            "it drops at random": layer.training and layer.dropout, "autocast is on": is_cast}
+    return next((why for why, holds in whys.items() if holds), "")
+
+
+def _stays_whole(layer: Any) -> bool:
+    if not _dynamo_traces():
+        return False
+    why = _why_cut(layer)
+    if why:
+        _log.info("a layer of %s cuts the graph, since %s", type(layer).__name__, why)
+    return not why
 
 
 def one_operation() -> None:
