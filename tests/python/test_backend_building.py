@@ -17,7 +17,7 @@ import torch
 import multidispatch as md
 from multidispatch.compile import backend
 from multidispatch.compile.options import Options
-from multidispatch.compile.running import building, progress
+from multidispatch.compile.running import building, faster, progress
 from multidispatch.compile.report import Report
 from multidispatch.compile.running.mending import Mending
 from multidispatch.compile.running.plan import Builder
@@ -149,6 +149,24 @@ class OnAGPU(unittest.TestCase):
         with mock.patch("torch.cuda.is_current_stream_capturing", is_capturing):
             self.assertEqual(b([4]), ("plan", 4))
         self.assertEqual((b([5]), b.n_eager), (("plan", 5), 1))
+
+    def test_memory_that_eager_lacks(self):
+        """The plan may need less."""
+        def lacks(given):
+            raise torch.OutOfMemoryError("no room")
+
+        def fails(check):
+            raise ValueError("no plan")
+
+        go = threading.Event()
+        b = building.Building(lambda check: go.wait() and tuple, tuple, lacks, lambda error: go.set(), torch.device("cpu"))
+        threading.Timer(0.1, go.set).start()
+        self.assertEqual(b([3]), (3,))
+        without = building.Building(fails, fails, lacks, lambda error: None, torch.device("cpu"))
+        with self.assertRaisesRegex(torch.OutOfMemoryError, "no room"):
+            without([3])
+        raced = faster.Faster(tuple, lacks, [(0, -1)])
+        self.assertEqual(raced._by_eager([5]), (5,))
 
     def test_where_it_is_the_default(self):
         wanted = [strict.is_wanted(Options(**given)) for given in (

@@ -90,7 +90,7 @@ class Served(unittest.TestCase):
         self.plan, self.eager = Way(clock, lambda n: 3.0), Way(clock, lambda n: 2.0)
         f = faster.Faster(self.plan, self.eager, [(0, 0)], True)
         with mock.patch.object(faster, "_Events", Late), mock.patch("torch.cuda.is_current_stream_capturing", lambda: captured[0]):
-            self.run_calls(f, 7, 1)
+            self.run_calls(f, 70, 1)
             self.built(f)
             self.assertEqual(self.run_calls(f, 5, 22), (12, 10))
             captured[0] = True
@@ -98,6 +98,25 @@ class Served(unittest.TestCase):
             captured[0], done[0] = False, True
             self.run_calls(f, 5, 1)
             self.assertEqual(self.run_calls(f, 5, 5), (0, 5))
+
+    def test_sizes_that_are_alike(self):
+        """On a GPU the first of them decides for all; in captures none is eager's."""
+        captured = [False]
+        self.plan, self.eager = Way(self.clock, lambda n: 3.0 if n < 16 else 1.0), Way(self.clock, lambda n: 2.0)
+        f = faster.Faster(self.plan, self.eager, [(0, 0)], True)
+        with mock.patch.object(faster, "_Events", faster._Clock), mock.patch("torch.cuda.is_current_stream_capturing", lambda: captured[0]):
+            self.run_calls(f, 9, 1)
+            self.built(f)
+            self.assertEqual(self.run_calls(f, 12, 3), (3, 0))  # nothing is known
+            self.assertEqual(self.run_calls(f, 9, 9), (5, 4))
+            for rows in (9, 12, 15):
+                self.assertEqual(self.run_calls(f, rows, 3), (0, 3))
+            captured[0] = True
+            self.assertEqual(self.run_calls(f, 9, 2), (2, 0))
+            captured[0] = False
+            self.assertEqual(self.run_calls(f, 16, 20), (16, 4))
+            self.assertEqual(self.run_calls(f, 31, 3), (3, 0))
+            self.assertEqual([s["sizes"] for s in f.served()], [[9]])
 
     def test_not_while_kernels_are_built(self):
         """A stand-in for a kernel decides nothing."""
@@ -118,16 +137,14 @@ class Served(unittest.TestCase):
         self.assertEqual(self.run_calls(f, 5, 5), (5, 0))
 
     def test_wanted(self):
-        cpu, gpu = torch.device("cpu"), torch.device("cuda", 0)
-        self.assertEqual([faster.is_wanted(Options(numeric=n), d) for d in (cpu, gpu) for n in (None, "fast", "deterministic")],
-                         [True, True, False, False, False, False])
-        self.assertEqual([faster.is_wanted(Options(eager_where_faster=w), gpu) for w in (True, False)], [True, False])
+        self.assertEqual([faster.is_wanted(Options(numeric=n)) for n in (None, "fast", "deterministic")], [True, True, False])
+        self.assertEqual([faster.is_wanted(Options(eager_where_faster=w)) for w in (True, False)], [True, False])
 
     def test_determinism(self):
         """Eager never serves where it was asked for, in whatever way."""
         def is_any_wanted():
             options = Options(eager_where_faster=True, eager_while_building=True)
-            return faster.is_wanted(options, torch.device("cpu")) or building.is_wanted(options)
+            return faster.is_wanted(options) or building.is_wanted(options)
 
         self.assertTrue(is_any_wanted())
         for word in ("deterministic", "batch_invariant"):

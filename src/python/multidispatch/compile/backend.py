@@ -77,7 +77,7 @@ class _Graph:
 
 def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None, eager: Callable[[list[Any]], Any] | None = None) -> Any:
     """The plan; with what serves it from eager PyTorch where that is faster. `eager`: None: the graph, op by op."""
-    eager, serves_eager = eager or eagerly(module, bound), is_wanted(g.options, g.device)
+    eager, serves_eager = eager or eagerly(module, bound), is_wanted(g.options)
 
     def mending(report: Report) -> Mending:
         def make(rows: Rows, given_up: dict[Any, str]) -> Builder:

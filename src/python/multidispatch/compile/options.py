@@ -15,7 +15,7 @@ from .. import _NUMERIC, _SELECT, ArgumentError, _number
 class Options:
     select: str | None = None  # how kernels are picked, as in md.op; None: as the environment says
     numeric: str | None = None
-    eager_where_faster: bool | None = None  # None: on a CPU. Never where determinism was asked for
+    eager_where_faster: bool | None = None  # None: True. Never where determinism was asked for
     eager_random: bool | None = None  # True: random numbers are PyTorch's, bit by bit, and no kernel holds them
     eager_while_building: bool | None = None  # torch.compile's graphs only. None: unless the above is False
     pieces_by_inductor: bool = False  # what no plan holds is TorchInductor's, not eager PyTorch's

@@ -71,7 +71,13 @@ class Building:
             if self._plan is not None:
                 return self._plan(given)
         self.n_eager += 1
-        return self._eager(given)
+        try:
+            return self._eager(given)
+        except torch.OutOfMemoryError:  # a plan may need less
+            self.join()
+            if self._plan is None:
+                raise
+        return self._plan(given)
 
     def __call__(self, given: list[Any]) -> Any:
         return self._serve(given)

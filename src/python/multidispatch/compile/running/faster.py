@@ -1,6 +1,8 @@
 """Serves a plan's graph from eager PyTorch at the sizes where that was faster, as measured in the first calls.
 
-Calls take turns until each way has been timed often enough: all of them are real ones, so nothing is computed twice."""
+Calls take turns until each way has been timed often enough: all of them are real ones, so nothing is computed twice. On a
+GPU, where eager is rarely faster, the first of sizes that are alike decides for all of them, and what is captured is the
+plan's."""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ _GROWTH = 8  # where kernels are still being built the turns begin anew, so many
 
 
 class _Race:
-    """The calls at one tuple of sizes. `key`: as Faster looks them up."""
+    """The calls at one tuple of sizes. `keys`: as Faster looks them up, and those of sizes that are alike."""
 
     def __init__(self, key: Any, sizes: list[int]) -> None:
-        self.key, self.sizes = key, sizes
+        self.keys, self.sizes = [key], sizes
         self.n_calls = self.n_timed = 0
         self.open: list[tuple[int, Any]] = []  # calls whose times are not known yet: who served, and the clock
         self.best = [float("inf"), float("inf")]  # seconds: plan, eager
@@ -75,7 +77,7 @@ class Faster:
         self.plan, self._eager, self._dims, self._is_cuda = plan, eager, dims, is_cuda
         self._key = _key_of(dims)
         self._ways: dict[Any, Callable[[list[Any]], Any]] = {}  # by key: what serves a call
-        self._races: list[_Race] = []
+        self._races: dict[Any, _Race] = {}  # by key, or what is alike
         self._built = threading.Event()
         self._waiter: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -91,18 +93,34 @@ class Faster:
     def _begin(self, given: list[Any]) -> Any:
         key = self._key(given)
         with self._lock:
-            if key not in self._ways and len(self._races) < _MOST_SIZES:
-                race = _Race(key, [given[at] if axis < 0 else given[at].shape[axis] for at, axis in self._dims])
-                self._races.append(race)
-                self._ways[key] = functools.partial(self._timed, race)
+            if key not in self._ways and len(self._ways) < _MOST_SIZES:
+                self._ways[key] = self._way_of(key, given)
         return self._ways.get(key, self.plan)(given)
 
+    def _way_of(self, key: Any, given: list[Any]) -> Callable[[list[Any]], Any]:
+        sizes = [given[at] if axis < 0 else given[at].shape[axis] for at, axis in self._dims]
+        alike = tuple(n.bit_length() for n in sizes) if self._is_cuda else key
+        race = self._races.get(alike)
+        if race is None:
+            self._races[alike] = race = _Race(key, sizes)
+            return functools.partial(self._timed, race)
+        race.keys.append(key)
+        return self._by_eager if race.winner else self.plan
+
     def _by_eager(self, given: list[Any]) -> Any:
+        if self._is_captured():
+            return self.plan(given)
         self.n_eager += 1
-        return self._eager(given)
+        try:
+            return self._eager(given)
+        except torch.OutOfMemoryError:  # the plan may need less
+            return self.plan(given)
+
+    def _is_captured(self) -> bool:
+        return self._is_cuda and torch.cuda.is_current_stream_capturing()
 
     def _timed(self, race: _Race, given: list[Any]) -> Any:
-        if self._is_cuda and torch.cuda.is_current_stream_capturing():
+        if self._is_captured():
             return self.plan(given)
         with self._lock:
             n = race.n_calls
@@ -139,12 +157,12 @@ class Faster:
             race.open.clear()
             return
         race.winner = int(race.best[1] < _GAIN * race.best[0])
-        self._ways[race.key] = self._by_eager if race.winner else self.plan
+        self._ways |= dict.fromkeys(race.keys, self._by_eager if race.winner else self.plan)
 
     def served(self) -> list[dict[str, Any]]:
         """Sizes that eager serves, with the times that decided, in microseconds."""
         return [{"sizes": r.sizes, "plan_us": round(r.best[0] * 1e6, 1), "eager_us": round(r.best[1] * 1e6, 1)}
-                for r in self._races if r.winner]
+                for r in self._races.values() if r.winner]
 
     # ---- What reports ask of a plan
 
@@ -159,9 +177,6 @@ class Faster:
         self.plan.wait()
 
 
-def is_wanted(options: Options, device: torch.device) -> bool:
-    """On a CPU. On a GPU no model was found where eager is faster, and its calls would be timed in vain. The bits of two
-    ways differ."""
-    if options.is_deterministic():
-        return False
-    return device.type == "cpu" if options.eager_where_faster is None else options.eager_where_faster
+def is_wanted(options: Options) -> bool:
+    """Unless told otherwise. The bits of two ways differ."""
+    return options.eager_where_faster is not False and not options.is_deterministic()
