@@ -14,11 +14,15 @@ import logging
 
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import multidispatch as md
 from multidispatch.compile import backend
 from multidispatch.compile.lowering.decompositions import table
+from multidispatch.compile.lowering.lower import Lowering
+from multidispatch.compile.rewriting.rewrite import rewrite
+from multidispatch.compile.sizes import Dims
 import strict  # noqa: F401 (faults are errors)
 
 plan_of = sys.modules[backend.__module__].plan_of
@@ -122,6 +126,19 @@ class Values(Case):
         y = torch.tensor([2.0, -2.0, 0.1, 0.0, -0.0, INF, NAN])[None]
         self.compare(lambda x, y: (x // y,), x, y)
         self.compare(lambda x: (x // 0.3, torch.div(x, -0.7, rounding_mode="floor")), torch.randn(50).bfloat16())
+
+    def test_division_by_numbers_on_a_gpu(self):
+        """By the inverse, as PyTorch does there, also of a scalar on the CPU; what a tensor holds is divided by."""
+        def f(x, y):
+            return x / 3.0, x / torch.tensor(3.0), x / y, x / x.shape[0]
+
+        for device, inverses in (("cuda:0", [True, True, False, True]), ("cpu", [False] * 4)):
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                graph = make_fx(f)(torch.empty(4, 8, device=device), torch.empty(8, device=device))
+            rewrite(graph)
+            lowered = Lowering(graph, Dims(), torch.device(device), None, False, {}).run()
+            trees = [o.buf.tree for o in lowered.outputs]
+            self.assertEqual(["1.0 / " in str(getattr(t, "text", "")) for t in trees], inverses)
 
     def test_variance(self):
         x = torch.randn(3, 5)

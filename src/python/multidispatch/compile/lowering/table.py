@@ -98,6 +98,10 @@ OF_TRUTHS = {"maximum": "({0} or {1})", "minimum": "({0} and {1})", "mul.Tensor"
 _STEPS = ("floor", "ceil", "trunc", "round", "remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
 
 
+_DIVISIONS = ("div.Tensor", "div.Scalar", "true_divide.Tensor")
+_BY_INVERSE = "({0} * (1.0 / {1}))"  # as PyTorch's kernels on a GPU divide by a number; a division is many instructions
+
+
 def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> None:
     def f(g: Any, *args: Any) -> Value:
         if name in _STEPS:
@@ -108,7 +112,9 @@ def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> Non
             return apply(g, OF_TRUTHS[name], [g.value(a) for a in args], "bool")
         if g.dtype == "bool" or reals and g.dtype not in REAL:
             raise Unsupported(f"{name} of {g.dtype}")
-        return apply(g, text, [operand(g.value(a), g.dtype) for a in args], g.dtype, cost)
+        operands = [operand(g.value(a), g.dtype) for a in args]
+        is_by_number = name in _DIVISIONS and g.device.type == "cuda" and not T.leaves(operands[1].tree)
+        return apply(g, _BY_INVERSE if is_by_number else text, operands, g.dtype, cost)
 
     entry(name)(f)
 
