@@ -235,6 +235,12 @@ def traced(f, q, k, v):
     return make_fx(call)(q, k, v)
 
 
+def unpadded(n, first=0):
+    """As transformers' masks where nothing is padded."""
+    kept, batch = torch.ones(2, n).bool(), torch.arange(2)[:, None, None, None]
+    return (columns(n) <= rows(n)) & kept[batch, torch.arange(first, n + first)[None, None, None, :]]
+
+
 def on_gpu(size, dtype):
     """Fake q, k and v, as projections leave them."""
     return (torch.empty(2, 9, 4, size, dtype=dtype, device="cuda").transpose(1, 2) for _ in range(3))
@@ -243,7 +249,7 @@ def on_gpu(size, dtype):
 class Causal(Case):
     """Masks that are known from the places alone."""
 
-    ALIKE = (packed,
+    ALIKE = (packed, unpadded,
              lambda n: torch.ones(n, n, dtype=torch.bool).tril(),
              lambda n: torch.full((n, n), -torch.inf).triu(1),
              lambda n: ~(columns(n) > rows(n)),
@@ -257,6 +263,7 @@ class Causal(Case):
               lambda n: columns(n) <= rows(n).flip(0),
               lambda n: torch.cat([columns(n)[:, 1:], columns(n)[:, :1]], 1) <= rows(n),
               lambda n: columns(n) - n <= torch.arange(n)[rows(n) - n],  # places that count from the end
+              lambda n: unpadded(n, -n),
               lambda n: torch.where(columns(n) <= rows(n), 0.0, -1.0))
 
     def found(self, mask, queries=None):

@@ -191,6 +191,8 @@ def _is_never_negative(line: Line) -> bool:
 
 def _index(r: Reader, node: Any) -> Known | None:
     x, places = r.of(node.args[0]), node.args[1]
+    if isinstance(x, bool):  # as a mask of what is no padding, where nothing is
+        return x if all(isinstance(line := r.of(p), Line) and _is_never_negative(line) for p in places if p is not None) else None
     if not isinstance(x, Line) or len(places) != r.rank(node.args[0]) or any(p is None for p in places):
         return None
     out = Line(x.start)
