@@ -88,7 +88,7 @@ class Served(unittest.TestCase):
                 return super().seconds() if done[0] else None
 
         self.plan, self.eager = Way(clock, lambda n: 3.0), Way(clock, lambda n: 2.0)
-        f = faster.Faster(self.plan, self.eager, [(0, 0)], True)
+        f = faster.Faster(self.plan, self.eager, [(0, 0)], torch.device("cuda", 1))
         with mock.patch.object(faster, "_Events", Late), mock.patch("torch.cuda.is_current_stream_capturing", lambda: captured[0]):
             self.run_calls(f, 70, 1)
             self.built(f)
@@ -99,11 +99,18 @@ class Served(unittest.TestCase):
             self.run_calls(f, 5, 1)
             self.assertEqual(self.run_calls(f, 5, 5), (0, 5))
 
+    def test_events_of_another_device(self):
+        """They are recorded by its stream, whichever is current."""
+        with mock.patch("torch.cuda.Event") as event, mock.patch("torch.cuda.current_stream", lambda device: ("stream of", device)):
+            clock = faster._Events(torch.device("cuda", 1))
+            clock.stop()
+            self.assertEqual(event().record.mock_calls, [mock.call(("stream of", torch.device("cuda", 1)))] * 2)
+
     def test_sizes_that_are_alike(self):
         """On a GPU the first of them decides for all; in captures none is eager's."""
         captured = [False]
         self.plan, self.eager = Way(self.clock, lambda n: 3.0 if n < 16 else 1.0), Way(self.clock, lambda n: 2.0)
-        f = faster.Faster(self.plan, self.eager, [(0, 0)], True)
+        f = faster.Faster(self.plan, self.eager, [(0, 0)], torch.device("cuda", 1))
         with mock.patch.object(faster, "_Events", faster._Clock), mock.patch("torch.cuda.is_current_stream_capturing", lambda: captured[0]):
             self.run_calls(f, 9, 1)
             self.built(f)

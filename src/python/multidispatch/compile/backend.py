@@ -91,7 +91,7 @@ def _plan(module: Any, g: _Graph, bound: Any, n_visible: int | None, eager: Call
         builder, plan = mending.finished(builder, check)
         if not serves_eager:
             return plan
-        faster = Faster(plan, eager, builder.places, g.device.type == "cuda")
+        faster = Faster(plan, eager, builder.places, g.device)
         g.report.raced.append(faster)
         return faster
 

@@ -37,7 +37,7 @@ class _Race:
 class _Clock:
     """Of a call on a CPU, which ends with its work."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: torch.device) -> None:
         self._start, self._end = time.perf_counter(), 0.0
 
     def stop(self) -> None:
@@ -50,12 +50,13 @@ class _Clock:
 class _Events:
     """Of a call on a GPU: what its stream took for it, or the host, if that was longer. Known when the work is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._start.record()
+        self._stream = torch.cuda.current_stream(device)  # a graph may be of another device than the current one
+        self._start.record(self._stream)
 
     def stop(self) -> None:
-        self._end.record()
+        self._end.record(self._stream)
 
     def seconds(self) -> float | None:
         return self._start.elapsed_time(self._end) * 1e-3 if self._end.query() else None
@@ -73,8 +74,10 @@ class Faster:
 
     _boxed_call = True
 
-    def __init__(self, plan: Any, eager: Callable[[list[Any]], Any], dims: list[tuple[int, int]], is_cuda: bool = False) -> None:
-        self.plan, self._eager, self._dims, self._is_cuda = plan, eager, dims, is_cuda
+    def __init__(self, plan: Any, eager: Callable[[list[Any]], Any], dims: list[tuple[int, int]],
+                 device: torch.device = torch.device("cpu")) -> None:
+        self.plan, self._eager, self._dims, self._device = plan, eager, dims, device
+        self._is_cuda = device.type == "cuda"
         self._key = _key_of(dims)
         self._ways: dict[Any, Callable[[list[Any]], Any]] = {}  # by key: what serves a call
         self._races: dict[Any, _Race] = {}  # by key, or what is alike
@@ -129,7 +132,7 @@ class Faster:
                 self._waiter = threading.Thread(target=self._wait_for_kernels, daemon=True)
                 self._waiter.start()
         way = (n - _SKIPPED) % 2 if n >= _SKIPPED else 0
-        clock = _Events() if self._is_cuda else _Clock()
+        clock = (_Events if self._is_cuda else _Clock)(self._device)
         out = self._by_eager(given) if way else self.plan(given)
         clock.stop()
         if n >= _SKIPPED:
