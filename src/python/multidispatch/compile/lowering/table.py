@@ -96,10 +96,7 @@ OF_TRUTHS = {"maximum": "({0} or {1})", "minimum": "({0} and {1})", "mul.Tensor"
 
 
 _STEPS = ("floor", "ceil", "trunc", "round", "remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
-
-
-_DIVISIONS = ("div.Tensor", "div.Scalar", "true_divide.Tensor")
-_BY_INVERSE = "({0} * (1.0 / {1}))"  # as PyTorch's kernels on a GPU divide by a number; a division is many instructions
+_DIVISIONS = ("div.Tensor", "div.Scalar", "true_divide.Tensor")  # on a GPU, by numbers, as PyTorch's: by the inverse
 
 
 def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> None:
@@ -114,7 +111,7 @@ def _arithmetic(name: str, text: str, cost: int = 1, reals: bool = False) -> Non
             raise Unsupported(f"{name} of {g.dtype}")
         operands = [operand(g.value(a), g.dtype) for a in args]
         is_by_number = name in _DIVISIONS and g.device.type == "cuda" and not T.leaves(operands[1].tree)
-        return apply(g, _BY_INVERSE if is_by_number else text, operands, g.dtype, cost)
+        return apply(g, "({0} * (1.0 / {1}))" if is_by_number else text, operands, g.dtype, cost)
 
     entry(name)(f)
 
