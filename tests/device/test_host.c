@@ -65,9 +65,27 @@ static void test_facts(void **state)
     md_dev_close(&dev);
 }
 
-static void test_run(void **state)
+static int never(void *user)
 {
-    md_dev *dev = host_open(*state, NULL, 0);
+    return *(int *)user != 0;
+}
+
+/* On a device as it is, and on one that asks between pieces of a kernel whether it is to end. */
+static void on_both(host_fixture *f, void (*run)(md_dev *dev))
+{
+    int is_cancelled = 0;
+    md_dev *dev = host_open(f, NULL, 0);
+    run(dev);
+    md_dev_close(&dev);
+    assert_ok(md_dev_open(
+        &dev,
+        &(md_dev_options){.device = "host", .pool = f->pool, .log = &f->logger, .cancel = {never, &is_cancelled}}));
+    run(dev);
+    md_dev_close(&dev);
+}
+
+static void test_run_on(md_dev *dev)
+{
     md_dev_kernel *kernel = host_make_scale(dev, 2.0);
     enum { N = 1003 };
     float y[N];
@@ -85,12 +103,15 @@ static void test_run(void **state)
     md_kn_geometry none = {.blocks = 0, .grain = 1};
     assert_ok(dev->ops->launch(dev, NULL, kernel, &none, (md_dev_params){NULL, 0}, NULL));
     dev->ops->unload(dev, kernel);
-    md_dev_close(&dev);
 }
 
-static void test_scratch(void **state)
+static void test_run(void **state)
 {
-    md_dev *dev = host_open(*state, NULL, 0);
+    on_both(*state, test_run_on);
+}
+
+static void test_scratch_on(md_dev *dev)
+{
     md_dev_kernel *kernel = host_make(dev,
                                       "typedef union { void *p; long long i; double d; } word;\n"
                                       "void own(const word *p, long long first, long long last, void *scratch)\n"
@@ -112,16 +133,19 @@ static void test_scratch(void **state)
     for (int i = 0; i < N; i++)
         assert_int_equal(y[i], 512 * i); /* no lane wrote another's scratch; 64-byte aligned */
     dev->ops->unload(dev, kernel);
-    md_dev_close(&dev);
+}
+
+static void test_scratch(void **state)
+{
+    on_both(*state, test_scratch_on);
 }
 
 /* Items without order as one loop: whatever the pieces, each block of each item runs once, and no other. */
-static void test_list(void **state)
+static void test_list_on(md_dev *dev)
 {
     enum { ITEMS = 5, MOST = 40 };
     static const int64_t blocks[ITEMS] = {7, 0, 1, 16, 9}; /* 33 in all */
     static const int64_t cuts[][6] = {{1, 33}, {2, 7, 33}, {3, 8, 24, 33}, {4, 1, 2, 10, 33}, {5, 7, 8, 24, 32, 33}};
-    md_dev *dev = host_open(*state, NULL, 0);
     md_dev_kernel *kernel = host_make(dev,
                                       "typedef union { void *p; long long i; double d; } word;\n"
                                       "void add(const word *p, long long first, long long last, void *scratch)\n"
@@ -150,7 +174,11 @@ static void test_list(void **state)
                 assert_int_equal(y[i][b], b < blocks[i] ? i + 1 : 0);
     }
     dev->ops->unload(dev, kernel);
-    md_dev_close(&dev);
+}
+
+static void test_list(void **state)
+{
+    on_both(*state, test_list_on);
 }
 
 /* Whether a page has been read; -1 where the system does not say. */
@@ -208,6 +236,10 @@ static void test_function(void **state)
     assert_fails(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 13, .grain = 1},
                                   (md_dev_params){NULL, 0}, &call),
                  MD_DEVICE, "thirteen");
+    result = 0;
+    assert_ok(dev->ops->launch(dev, NULL, kernel, &(md_kn_geometry){.blocks = 0, .grain = 1}, (md_dev_params){NULL, 0},
+                               &call));
+    assert_int_equal(result, 0); /* nothing to launch */
     dev->ops->unload(dev, kernel);
     md_dev_close(&dev);
 }
