@@ -220,9 +220,8 @@ static md_status seven(const md_kn_call *call)
     return call->blocks == 13 ? md_fail(MD_DEVICE, "thirteen") : MD_OK;
 }
 
-static void test_function(void **state)
+static void test_function_on(md_dev *dev)
 {
-    md_dev *dev = host_open(*state, NULL, 0);
     md_kn_launch_source s = {.code = MD_KN_FUNCTION, .function = seven};
     md_dev_kernel *kernel = NULL;
     assert_ok(dev->ops->load(&kernel, dev, NULL, 0, &s));
@@ -241,7 +240,11 @@ static void test_function(void **state)
                                &call));
     assert_int_equal(result, 0); /* nothing to launch */
     dev->ops->unload(dev, kernel);
-    md_dev_close(&dev);
+}
+
+static void test_function(void **state)
+{
+    on_both(*state, test_function_on);
 }
 
 /* Kernels of one name stay apart, although their descriptors had one number; unloading one leaves the others. */
