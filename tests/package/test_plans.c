@@ -16,7 +16,7 @@
 /* y = relu(x w'), seen as half as many rows of four; z = v + 2 d0 of a view of y's memory's first row. */
 static const char base[] =
     "{\"version\": 1, \"library\": \"%s\", \"device\": \"host\", \"name\": \"plans\", \"hints\": \"16\","
-    "\"select\": 0, \"numeric\": 0, \"dims\": [[0, 0], [1, 0]], \"weights\": [32, 28],"
+    "\"select\": 0, \"numeric\": 0, \"dims\": [[0, 0], [1, 0]], \"weights\": [32, 28, 0],"
     "\"conditions\": [\"d0 %% 2 == 0\", \"d0 < 9\"], \"examples\": [[4, 3], [0, 1]],"
     "\"tensors\": ["
     "{\"name\": \"x\", \"role\": 1, \"dtype\": \"f32\", \"size\": \"d0, 4\", \"stride\": \"4, 1\"},"
@@ -28,7 +28,8 @@ static const char base[] =
     "{\"name\": \"half\", \"base\": 5, \"dtype\": \"f32\", \"size\": \"d0\", \"stride\": \"2\", \"offset\": \"1\"},"
     "{\"name\": \"u\", \"role\": 1, \"dtype\": \"f32\", \"size\": \"d1\"},"
     "{\"name\": \"z\", \"role\": 2, \"dtype\": \"f32\", \"size\": \"d0\"},"
-    "{\"name\": \"s\", \"role\": 2, \"dtype\": \"f32\", \"size\": \"2, d1\"}],"
+    "{\"name\": \"s\", \"role\": 2, \"dtype\": \"f32\", \"size\": \"2, d1\"},"
+    "{\"name\": \"none\", \"role\": 3, \"dtype\": \"f32\", \"size\": \"0, 4\", \"weight\": 2}],"
     "\"calls\": ["
     "{\"formula\": \"Y:f32[b,n] = sum[k](X:f32[b,k] * W:f32[n,k])\", \"sizes\": \"n=2, k=4\", \"name\": \"product\","
     " \"args\": [5, 1, 2]},"
@@ -89,8 +90,9 @@ static md_status call(md_strbuf *out, md_package *p)
 static md_status begin_weight(void *user, int32_t i, const void **bytes, size_t *n)
 {
     (void)user;
+    static const size_t length[] = {32, 28, 0};
     *bytes = weights[i % 2];
-    *n = i ? 28 : 32;
+    *n = length[i % 3];
     return MD_OK;
 }
 
@@ -118,11 +120,11 @@ static void try_plan(md_strbuf *out, const json_t *plan)
 {
     const md_context_options options = {
         .device = "host", .threads = 1, .cache_dir = "", .cc = "/nonexistent/cc", .log = hear_nothing};
-    const md_package_weight weight[2] = {{weights[0], 32}, {weights[1], 28}};
+    const md_package_weight weight[3] = {{weights[0], 32}, {weights[1], 28}, {NULL, 0}};
     md_package opened = {0};
     char *text = json_dumps(plan, JSON_COMPACT);
     assert_non_null(text);
-    md_status s = md_package_write("plan.mdp", text, weight, 2, &options);
+    md_status s = md_package_write("plan.mdp", text, weight, 3, &options);
     md_strbuf_printf(out, s == MD_COMPILE ? " written;" : " not written;");
     if (s == MD_COMPILE)
         s = open_and_call(out, &opened, text, &options);
