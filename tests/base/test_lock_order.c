@@ -29,8 +29,10 @@ static int take_both(const char *how)
     pthread_mutex_init(&a, NULL);
     pthread_mutex_init(&b, NULL);
     take(&a, &b, false);
-    if (!strcmp(how, "anew"))
+    if (!strcmp(how, "anew")) {
+        pthread_mutex_destroy(&a);
         pthread_mutex_init(&a, NULL);
+    }
     if (!strcmp(how, "same"))
         take(&a, &b, false);
     else
