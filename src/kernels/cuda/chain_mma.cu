@@ -214,8 +214,6 @@ MD_INLINE bool md_meet_parts(md_sums (&o)[MD_ROW_TILES], md_mine &m, const md_pa
 MD_INLINE void md_run_tile(const md_params &p, const md_work &work, int number, unsigned memory)
 {
     md_tile t = md_tile_of<ROWS>(work, number / MD_SPLIT);
-    if (t.row >= work.rows)
-        return;
     const int split = number % MD_SPLIT;
     const md_chain_batch b = md_chain_batch_of(&p, t.batch);
     md_sums o[MD_ROW_TILES];
@@ -244,7 +242,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     extern __shared__ __align__(1024) unsigned char md_memory[];
     MD_IF_EMPTY_RETURN;
     const md_work work = md_work_of<ROWS>(p);
-    /* some numbers stand for no tile: a few blocks have two */
-    MD_ROLLED for (int number = blockIdx.x; number < work.all; number += gridDim.x)
-        md_run_tile(p, work, number, md_shared_address(md_memory));
+    if (blockIdx.x < work.all)
+        md_run_tile(p, work, blockIdx.x, md_shared_address(md_memory));
 }

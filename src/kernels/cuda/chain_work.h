@@ -4,7 +4,7 @@
 
 typedef struct md_work {
     int rows, planes; /* rows of a batch; batches */
-    int runs, blocks; /* runs of rows (heads of a group) of a batch; tiles of a run */
+    int runs, each, more; /* runs of rows (heads of a group) of a batch; tiles of a run; runs that have one more */
     int tiles, section, all; /* tiles of a batch; batches walked together; numbers */
 } md_work;
 
@@ -25,9 +25,10 @@ template <int rows> MD_INLINE md_work md_work_of(const md_params &p)
     w.planes = (int)md_chain_batches(&p);
     w.tiles = (w.rows + rows - 1) / rows;
     w.runs = min(w.rows / run, w.tiles);
-    w.blocks = w.runs > 0 ? (w.tiles + w.runs - 1) / w.runs : 0;
+    w.each = w.runs > 0 ? w.tiles / w.runs : 0;
+    w.more = w.tiles - w.runs * w.each;
     w.section = min(max(SECTION_BYTES / ((MD_DEPTH + MD_WIDTH) * 2 * max((int)md_chain_keys(&p), 1)), 1), w.planes);
-    w.all = w.blocks * w.runs * w.planes * MD_SPLIT;
+    w.all = w.tiles * w.planes * MD_SPLIT;
     return w;
 }
 
@@ -50,17 +51,23 @@ MD_INLINE void md_tile_keys(md_tile &t, const md_params &p, const md_chain_batch
 }
 
 /* Tiles with the most keys first, if the later rows of a run have more: by section of batches, from the last rows of
- * all runs to the first. Where runs are no whole tiles, some numbers stand for no tile; their rows begin behind the
- * last one. */
+ * all runs to the first. Every number below `all` is a tile: a block without one would leave its SM idle while others
+ * hold two. */
 template <int rows> MD_INLINE md_tile md_tile_of(const md_work &w, int number)
 {
-    const int whole = w.section * w.runs * w.blocks, section = number < whole ? 0 : number / whole,
-              rest = number - section * whole, width = min(w.planes - section * w.section, w.section) * w.runs;
-    const int across = rest % width, down = w.blocks - 1 - rest / width;
-    const int tile = across % w.runs * w.blocks + down;
+    const int whole = w.section * w.tiles, section = number < whole ? 0 : number / whole,
+              batches = min(w.planes - section * w.section, w.section), rounds = batches * w.runs * w.each;
+    int rest = number - section * whole, width = w.runs, down = 0;
+    if (rest >= rounds) { /* the first rows of the longer runs */
+        rest -= rounds;
+        width = w.more;
+        down = w.each;
+    }
+    const int round = rest / (batches * width), across = rest - round * batches * width, batch = across / width,
+              run = across - batch * width + 1;
     md_tile t;
-    t.batch = section * w.section + across / w.runs;
-    t.row = tile * rows;
+    t.batch = section * w.section + batch;
+    t.row = (run * w.each + min(run, w.more) - 1 - down - round) * rows;
     t.end = t.blocks_begin = t.blocks_end = t.open_begin = t.open_end = 0;
     return t;
 }
