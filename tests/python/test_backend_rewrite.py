@@ -280,6 +280,18 @@ class Causal(Case):
             with self.subTest(i):
                 self.assertEqual(self.found(mask), 1)
 
+    def test_captured(self):
+        """A captured size may be 0, and its first element min(1, n) elements."""
+        def f(x):
+            q = x.view(1, 1, -1, 8)
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, packed(x.shape[0]))
+
+        captured = md.capture(f, (torch.randn(7, 8),))
+        for n in (9, 30):
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(captured(x), f(x), rtol=1e-5, atol=1e-5)
+        self.assertNotIn("i64", str([k["formula"] for k in md.explain_graph()[-1]["kernels"]]))
+
     def test_other_masks(self):
         for i, mask in enumerate(self.OTHERS):
             with self.subTest(i):

@@ -53,11 +53,36 @@ class _Equal:
         return self._known[e]
 
 
-def _replacement(guard: Any) -> tuple[Any, Any] | None:
-    """(an expression, what is put in its place) for a guard that says that two are equal; else None."""
-    if not isinstance(guard, sympy.Eq):
+def _bound_between(a: Any, b: Any) -> tuple[Any, Any] | None:
+    """A minimum or maximum, and the number or size that it must be where a is b: min(1, s) is 1 where s + min(1, s) - 1
+    is s."""
+    d = sympy.expand(a - b)
+    bounds = d.atoms(Min, Max)
+    if len(bounds) != 1:
         return None
+    bound, = bounds
+    value = sympy.expand(bound - d / d.coeff(bound)) if d.coeff(bound) in (1, -1) else bound
+    return (bound, value) if value.is_Integer or value.is_Symbol else None
+
+
+def _one(guard: Any) -> tuple[Any, Any] | None:
+    """min(1, s) and 1 for a guard such as 1 <= s + min(1, s), which does not hold where s is 0."""
+    bounds, symbols = guard.atoms(Min), guard.free_symbols
+    if len(bounds) != 1 or len(symbols) != 1:
+        return None
+    bound, size = *bounds, *symbols
+    zero, one = sympy.Integer(0), sympy.Integer(1)
+    holds_for_0 = guard.xreplace({bound: zero}).xreplace({size: zero}) != sympy.false
+    return None if holds_for_0 or set(bound.args) != {one, size} else (bound, one)
+
+
+def _replacement(guard: Any) -> tuple[Any, Any] | None:
+    """(an expression, what is put in its place) for a guard that says that two are equal; or None."""
+    if not isinstance(guard, sympy.Eq):
+        return _one(guard)
     a, b = map(normal, guard.args)
+    if found := _bound_between(a, b):
+        return found
     if a.is_Symbol:
         a, b = b, a
     if b.is_Symbol and a.is_polynomial() and not a.has(b) and not a.is_Integer:
