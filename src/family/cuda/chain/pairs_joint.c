@@ -133,7 +133,7 @@ static bool is_plain(const md_cg_chain *c)
 /* Long lines leave no registers for more than plain weights. */
 static bool fits(const shape *s, const md_cg_chain *c, const md_dev_facts *facts)
 {
-    return (s->depth + s->width <= 192 || is_plain(c)) && (s->depth == 64 || s->depth == 128) &&
+    return (s->depth + s->width < 192 || is_plain(c)) && (s->depth == 64 || s->depth == 128) &&
            (s->width == 64 || s->width == 128) && shared_of(s, c) <= facts->shared_per_block;
 }
 

@@ -11,7 +11,7 @@
 extern const md_fa_family md_fa_cuda_pairs_wgmma; /* defined at the end of this file */
 
 enum { DEPTH, WIDTH, BLOCK, STAGES };
-enum { OWN = 128, LOW = 40, HIGH = 232, REGISTERS = 192 };
+enum { OWN = 128, LOW = 40, HIGH = 232, REGISTERS = 192, REGISTERS_LONG = 184 };
 
 /* What follows from a config. */
 typedef struct shape {
@@ -50,9 +50,11 @@ static int32_t registers_of(const shape *s, const md_cg_chain *c, bool keys)
     return n;
 }
 
+/* Lines of more than 128 elements take registers for their pieces' places. */
 static bool fits(const shape *s, const md_cg_chain *c, const md_dev_facts *facts)
 {
-    return registers_of(s, c, false) <= REGISTERS && registers_of(s, c, true) <= REGISTERS &&
+    const int32_t most = MD_MAX(s->depth, s->width) > 128 ? REGISTERS_LONG : REGISTERS;
+    return registers_of(s, c, false) <= most && registers_of(s, c, true) <= most &&
            shared_of(s, c) <= facts->shared_per_block;
 }
 
