@@ -36,7 +36,7 @@ def cell_of(text):
     sizes, causal = re.fullmatch(r"([\dx]+)(c?)", text).groups()
     given = [int(n) for n in sizes.split("x")]
     b, q, k, d, hq, hk = given + [128, 32, 8][len(given) - 3:]
-    return dict(b=b, q=q, k=k, d=d, hq=hq, hk=hk, causal=bool(causal), hint=f"(b={b},g={hk},r={hq // hk},i={q},j={k})")
+    return dict(b=b, q=q, k=k, d=d, hq=hq, hk=hk, causal=bool(causal), sizes=dict(b=b, g=hk, r=hq // hk, i=q, j=k))
 
 
 def spread(text):
@@ -61,12 +61,20 @@ def inputs(c, options):
     return sets
 
 
+def statics(c, numeric):
+    """What an op knows of its sizes: under a numeric policy also its heads, and that it is for one query."""
+    fixed = [name for name in "gri" if name in c["sizes"] and (name != "i" or c["sizes"]["i"] == 1)]
+    return dict(d=c["d"], e=c["d"]) | {name: c["sizes"][name] for name in fixed if numeric in NUMERIC[1:]}
+
+
 def ready(text, c, stage, pin, sets, inputs, results, numeric=None):
     """A call by its number of an op whose kernel of `stage` is built, or what prevents it. `inputs`, `results`: of a set."""
     start = time.perf_counter()
     try:
-        op = md.op(text, static=dict(d=c["d"], e=c["d"]), max_variants=1, pin=f"{stage}:{pin}" if pin else None,
-                   hints=c["hint"], numeric=numeric)
+        static = statics(c, numeric)
+        hints = ",".join(f"{name}={n}" for name, n in c["sizes"].items() if name not in static)
+        op = md.op(text, static=static, max_variants=1, pin=f"{stage}:{pin}" if pin else None, hints=f"({hints})",
+                   numeric=numeric)
         variant = None
         while variant != pin or not variant:
             op.call(*sets[0])

@@ -67,8 +67,7 @@ def own(what, form, batches, options, pin):
     sets = [arguments(x) for x in batches]
     f = FORMS[form]
     names = dict(zip(f["r"].split(","), (sets[0][1].shape[f["q"].split(",").index(a)] for a in f["r"].split(","))))
-    hint = "(" + ",".join(f"{a}={n}" for a, n in names.items()) + f",j={sets[0][2].shape[f['k'].split(',').index('j')]})"
-    c = dict(d=options.depth, hint=hint)
+    c = dict(d=options.depth, sizes=names | dict(j=sets[0][2].shape[f["k"].split(",").index("j")]))
     return judge.ready(FORMULA.format(**f), c, 3, pin, sets, [*sets[0][:3], sets[0][4]], sets[0][3])
 
 

@@ -36,8 +36,18 @@ static bool is_outer(const md_fa_target *target, int32_t dim)
     return false;
 }
 
-/* Products have more dims, so they get fewer sizes of each. A dim that does not tell probes apart gets one large size.
- */
+/* Batches that share no keys. */
+static bool is_batch_of_chain(const md_fa_target *target, int32_t dim)
+{
+    const md_st_stage *st = &target->program->stage[target->stage];
+    for (int32_t i = 0; st->kind == MD_ST_CHAIN && i < st->chain->n_batch; i++)
+        if (target->program->index[st->chain->batch[i]].dim == dim)
+            return true;
+    return false;
+}
+
+/* Products have more dims, so they get fewer sizes of each. A dim that does not tell probes apart gets one large size;
+ * but batches of a chain a small one: where there are few, keys must be divided among blocks, and many cost no more. */
 static void levels_of(md_ds_levels *out, const md_fa_target *target, const md_fx_dim *dim, bool is_batch, bool is_fixed)
 {
     static const md_ds_levels rows = {.n = 10,
@@ -45,10 +55,11 @@ static void levels_of(md_ds_levels *out, const md_fa_target *target, const md_fx
                               few = {.n = 2, .size = {2, 2048}}, depth = {.n = 4, .size = {64, 512, 4096, 32768}},
                               sides = {.n = 3, .size = {4, 128, 2048}}, one = {.n = 1, .size = {2048}},
                               lengths = {.n = 2, .size = {64, 128}}, length = {.n = 1, .size = {128}};
-    bool is_product = target->program->stage[target->stage].kind == MD_ST_PRODUCT;
+    static const md_ds_levels small = {.n = 1, .size = {4}};
+    const bool is_product = target->program->stage[target->stage].kind == MD_ST_PRODUCT;
     const bool is_length = md_ds_is_length(target, out->dim);
     const md_ds_levels *from = is_length    ? (is_fixed ? &length : &lengths)
-                               : is_fixed   ? &one
+                               : is_fixed   ? (is_batch_of_chain(target, out->dim) ? &small : &one)
                                : is_batch   ? (is_product ? &sides : &few)
                                : is_product ? &depth
                                             : &rows;
@@ -93,7 +104,8 @@ void md_ds_probes_lay_out(md_ds_levels level[MD_DS_MAX_DYNAMIC], md_ds_numeric *
 static void shrink_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_levels *level, int32_t n_levels,
                          const md_fa_target *target)
 {
-    const double most = target->program->stage[target->stage].kind == MD_ST_PRODUCT ? 1e13 : 2e9;
+    const md_st_kind kind = target->program->stage[target->stage].kind;
+    const double most = kind == MD_ST_PRODUCT || kind == MD_ST_CHAIN ? 1e13 : 2e9;
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t k = 0; k < n_levels; k++)
             while ((pass == 1 || level[k].n == 1) && size[level[k].dim] > 16 && md_ds_work(target, size) > most &&

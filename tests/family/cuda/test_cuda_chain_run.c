@@ -105,6 +105,11 @@ static const cuda_run list[] = {
      "sum[k](exp(S[h,k] - max[l](S[h,l]))); Y:f16[h,e] = sum[j](P[h,j] * V:f16[h//2,j,e])",
      MD_F32,
      {{8, 700, 128, 128}, {8, 3000, 64, 64}, {4, 1, 256, 256}, {2, 1025, 32, 16}}},
+    /* parts of a fixed number of keys, more than one for many batches */
+    {"let S[b,h,i,j] = where(j < len[b], sum[d](Q:bf16[b,i,h,d] * K:bf16[b,j,h,d]) * 0.125, -inf); " SOFTMAX
+     "Y:bf16[b,i,h,e] = sum[j](P[b,h,i,j] * V:bf16[b,j,h,e])",
+     MD_F32,
+     {{33, 8, 1, 1100, 64, 64}, {5, 2, 3, 2600, 128, 128}, {1, 2, 1, 9000, 64, 64}, {40, 8, 1, 600, 128, 128}}},
 };
 
 int main(void)

@@ -10,7 +10,7 @@
 extern const md_fa_family md_fa_cuda_chain_split; /* defined at the end of this file */
 
 enum { DEPTH, WIDTH, ROW_TILES, WARPS, STAGES, MEET, LENGTH };
-enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64 };
+enum { STEP = 16, MOST_SHARED = 232448, LEAST_KEYS = 64, MANY_SUMS = 48 };
 
 typedef struct shape {
     int32_t depth, width, row_tiles, warps, stages, meet, length, rows;
@@ -101,17 +101,45 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
 
 /* ---- Cost */
 
-/* us of a block beside its steps: its start, and the sums of its warps, which meet at its end. Blocks of an SM that run
- * together share what adds them up. */
-static double block_us(const shape *s, double on_sm)
+/* What a launch has to do at some sizes. */
+typedef struct work {
+    double splits, blocks, rows, keys; /* rows of a block; keys of a split */
+    double resident; /* blocks on an SM at a time */
+} work;
+
+/* Blocks that run on an SM at a time: registers allow for more than a launch plans its splits for. */
+static double resident_of(const md_fa_target *target, const shape *s)
 {
-    return BLOCK_US + SUMS_US * s->row_tiles * s->warps * on_sm * s->width / 2048;
+    const int32_t sums = s->row_tiles * (s->width / 4 + s->depth / 8), warps = sums > MANY_SUMS ? 8 : 16;
+    const int64_t fit = MD_MAX(target->facts->shared_per_sm, 1) / (s->shared + 1024);
+    return (double)MD_MAX(MD_MIN(fit, warps / s->warps), 1);
 }
 
-/* us of the steps of a block: a warp takes each time as many keys as a step has. */
-static double steps_us(const shape *s, double keys)
+static work work_of(const md_fa_target *target, const shape *s, const md_fa_chain *sized)
 {
-    return ceil(keys / (STEP * s->warps)) * (STEP_US + STEP_TILE_US * s->row_tiles * (s->depth + s->width) / 256);
+    const md_fa_few_rows few = few_of(target, s);
+    work w = {.splits = (double)md_fa_few_rows_splits(target, sized, &few), .resident = resident_of(target, s)};
+    w.blocks = (double)md_fa_cuda_chain_tiles(sized, s->rows) * w.splits;
+    w.rows = fmin((double)sized->rows, s->rows);
+    w.keys = (double)sized->keys * sized->part / w.splits;
+    return w;
+}
+
+/* us of `n` blocks of an SM that run together: warps take turns, and each step has a time of its own. */
+static double wave_us(const shape *s, const work *w, double n)
+{
+    const double steps = ceil(w->keys / (STEP * s->warps)), length = s->row_tiles * (s->depth + s->width) / 256.0;
+    const double units = s->warps * w->rows * s->width / 4096;
+    return steps * fmax(STEP_US + STEP_TILE_US * length, n * s->warps * (TURN_US + TURN_TILE_US * length)) + BLOCK_US +
+           SUMS_US * units * n;
+}
+
+/* us of all blocks, as many waves as there are and a part of one. */
+static double waves_us(const shape *s, const work *w, double sms)
+{
+    const double places = sms * w->resident, whole = floor(w->blocks / places);
+    const double rest = ceil((w->blocks - whole * places) / sms);
+    return whole * wave_us(s, w, w->resident) + (rest > 0 ? wave_us(s, w, rest) : 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -121,24 +149,23 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!md_fa_chain_measure(&sized, target, size) || sized.batches == 0 || sized.rows == 0)
         return;
-    const md_fa_few_rows few = few_of(target, &s);
-    const double sms = MD_MAX(target->facts->threads, 1), together = sms * few.resident;
-    const double items = (double)md_fa_cuda_chain_tiles(&sized, s.rows),
-                 splits = (double)md_fa_few_rows_splits(target, &sized, &few), blocks = items * splits;
-    const double keys = (double)sized.keys * sized.part, rows = ceil((double)sized.rows / s.rows);
-    const double rounds = fmax(blocks / together, 1);
-    const double loaded = (double)sized.batches * rows * keys * (s.depth + s.width) * 2;
+    const work w = work_of(target, &s, &sized);
+    const double sms = MD_MAX(target->facts->threads, 1), tiles = ceil((double)sized.rows / s.rows);
+    const double loaded = (double)sized.batches * tiles * w.keys * w.splits * (s.depth + s.width) * 2;
     out->memory_bytes = fmax(sized.bytes * sized.part, 1);
     out->cache_bytes = fmax(loaded - out->memory_bytes, 0) / CACHE_GAIN;
-    /* Bytes in flight: a block holds its ring. */
-    const double flight = fmin(blocks, together) / sms * (double)s.shared / 1024;
-    out->memory_rate = fmax(0.05, fmin(1, flight / FULL_FLIGHT_KB));
-    /* The steps take their time or that of the bytes, whichever is longer: as operations at the device's peak. */
-    out->ops = ceil(rounds) * steps_us(&s, keys / splits) * target->facts->gflops * 1e3;
+    /* Bytes in flight: a block holds its ring. Blocks of clusters lie together, and share ways to the memory. */
+    const double flight = fmin(w.blocks / sms, w.resident) * (double)s.shared / 1024,
+                 most = s.meet > 0 ? fmin(CLUSTER_RATE, w.blocks / sms * CLUSTER_SHARE) : 1;
+    out->memory_rate = fmax(0.01, fmin(most, flight / FULL_FLIGHT_KB));
+    /* The blocks take their time or that of the bytes, whichever is longer: as operations at the device's peak. */
+    out->ops = waves_us(&s, &w, sms) * target->facts->gflops * 1e3;
     out->parallel = sms;
-    out->serial_us = START_US + ceil(rounds) * block_us(&s, fmin(fmax(blocks / sms, 1), few.resident));
-    if (splits > 1)
-        out->serial_us += s.meet > 0 ? CLUSTER_MEET_US * rounds : MEMORY_MEET_US + PART_US * splits;
+    out->serial_us = START_US;
+    if (w.splits > 1 && s.meet > 0)
+        out->serial_us += CLUSTER_MEET_US * ceil(w.blocks / (sms * w.resident));
+    else if (w.splits > 1)
+        out->serial_us += MEMORY_MEET_US + PART_US * w.splits * ceil(w.rows * s.width / (128.0 * s.warps));
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)

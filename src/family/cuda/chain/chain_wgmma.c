@@ -144,12 +144,14 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const double part = fmin(1, sized.part + (sized.part < 1 ? 0.5 * s.keys / keys : 0));
     /* Tiles of different lengths, the longest first, end at nearly the same time. */
     const double most = part < 1 ? fmax(1, tiles * part / sms + 0.5) : ceil(tiles / sms);
-    out->serial_us = START_US + most * full_us + fmax(1, tiles / sms) * (s.groups == 3 ? TILE_3_US : TILE_US);
+    /* The tiles take their time or that of the bytes, whichever is longer: as operations at the device's peak. */
+    out->ops = (most * full_us + fmax(1, tiles / sms) * (s.groups == 3 ? TILE_3_US : TILE_US)) * gflops * 1e3;
+    out->parallel = sms;
+    out->serial_us = START_US;
     if (s.split > 1)
         out->serial_us += MEET_US + s.split * PART_US;
-    out->parallel = fmin(tiles, sms);
     out->memory_bytes = sized.bytes;
-    out->memory_rate = fmin(1, tiles / sms + 0.05);
+    out->memory_rate = fmin(MEMORY_RATE, tiles / sms * FLIGHT + 0.05);
 }
 
 /* ---- Text */
