@@ -183,6 +183,8 @@ const md_fx_node *md_cg_keep(md_cg *cg, const md_fx_node *node);
 void md_cg_bind(md_cg *cg, const md_fx_node *node, const char *name, bool is_uniform);
 /** The same for REF id of this type. */
 void md_cg_bind_ref(md_cg *cg, int32_t id, md_dtype type, const char *name, bool is_uniform);
+/** GPU: scalars are some of many that share their sums: divided by one, they are multiplied by its reciprocal. */
+void md_cg_invert_sums(md_cg *cg);
 /** Prints what is needed so that the returned C variable or literal (owned by cg until it is destroyed) holds the
  * node's value; `is_uniform` (may be NULL) tells whether it is a scalar that lanes share. In the text: `p` the
  * parameters, x<id> the indices, `x<lane>` the first lane's position, `md_n` the number of valid lanes (1..MD_VL;

@@ -203,6 +203,7 @@ static md_status print_result(md_strbuf *defines, md_strbuf *out, const md_cg_ch
     md_cg_begin(cg, out);
     bind_state(cg, c);
     md_cg_bind_ref(cg, MD_ST_REF_VALUE, MD_F32, "o", true);
+    md_cg_invert_sums(cg);
     const char *value = md_cg_value(cg, store->value, NULL);
     if (value)
         md_strbuf_printf(out, "return %s;\n}\n", value);

@@ -101,11 +101,18 @@ static md_cg_name declare_value(md_cg *cg, md_cg_value_number *v, bool is_unifor
     return name;
 }
 
-/* Lanes over a value that they share: on a GPU one reciprocal serves all. */
+void md_cg_invert_sums(md_cg *cg)
+{
+    cg->inverts_sums = true;
+}
+
+/* Lanes over a value that they share, or scalars over a sum that many share: on a GPU one reciprocal serves all. */
 static bool divides_by_one_value(md_cg *cg, const md_fx_node *n, md_dtype type, bool is_uniform)
 {
-    if (!md_cg_is_cuda(cg) || n->op != MD_FX_DIV || type != MD_F32 || is_uniform)
+    if (!md_cg_is_cuda(cg) || n->op != MD_FX_DIV || type != MD_F32)
         return false;
+    if (is_uniform)
+        return cg->inverts_sums && md_fx_has_kind(n->arg[1], MD_FX_REF);
     md_cg_value_number *divisor = md_cg_number(cg, n->arg[1]);
     return divisor && !md_cg_varies(cg, divisor);
 }
@@ -125,9 +132,10 @@ static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
             return (md_cg_name){NULL, true};
     }
     if (divides_by_one_value(cg, n, type, is_uniform))
-        return declare_value(cg, v, false,
-                             md_cg_format(cg, "md_%s_f(%s, %s)", md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
-                                          a[0], md_cg_operand(cg, n->arg[1], type, false)));
+        return declare_value(cg, v, is_uniform,
+                             md_cg_format(cg, "md_%s_%s(%s, %s)",
+                                          md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
+                                          is_uniform ? "sf" : "f", a[0], md_cg_operand(cg, n->arg[1], type, false)));
     return declare_value(cg, v, is_uniform, apply(cg, n, type, is_uniform, a));
 }
 

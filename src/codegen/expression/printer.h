@@ -76,6 +76,7 @@ struct md_cg {
     md_cg_group group;
     const char *mask; /* lanes that are wanted (a md_b variable), NULL: all; guarded reads keep to it */
     bool is_storing; /* the place that is being located is one to store to */
+    bool inverts_sums; /* md_cg_invert_sums */
     bool wants_owner; /* the next checked subscript says which block stores */
     const char *store_condition;
     uint32_t pointers; /* tensors whose pointer is a local of this body */

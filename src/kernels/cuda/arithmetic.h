@@ -155,13 +155,17 @@ MD_INLINE int64_t md_fma_si(int64_t a, int64_t b, int64_t c)
     { vec r; MD_LANES(md_fma_s##s(a.v[l], b.v[l], c.v[l])) }
 MD_FMA(md_f, f) MD_FMA(md_d, d) MD_FMA(md_i, i)
 #undef MD_FMA
-/* Divides lanes by one shared value that is rounded itself (a sum): multiplies by its reciprocal, 1.5 ulp. Very large
- * and very small divisors are scaled. */
-MD_INLINE md_f md_by_f(md_f a, float b)
+/* Divides values by one that they share and that is rounded itself (a sum): multiplies by its reciprocal, 1.5 ulp. Very
+ * large and very small divisors are scaled. */
+MD_INLINE float md_by_sf(float a, float b)
 {
     const float m = md_abs_sf(b), s = m > 0x1p100f ? 0x1p-64f : m < 0x1p-100f ? 0x1p64f : 1.0f, c = __frcp_rn(b * s);
+    return a * s * c;
+}
+MD_INLINE md_f md_by_f(md_f a, float b)
+{
     md_f r;
-    MD_LANES(a.v[l] * s * c)
+    MD_LANES(md_by_sf(a.v[l], b))
 }
 /* Divides lanes by one shared value, with the bits of a division: multiplies by the reciprocal and corrects (Markstein,
  * IBM Journal of Research and Development 34, 1990). Very large and very small divisors are scaled, with the dividends.

@@ -43,7 +43,7 @@ enum {
 
 /* Shared memory, by addresses. */
 typedef struct md_places {
-    unsigned q, k, v, note, full_q, empty_q, full_note, full_k, empty_k, full_v, empty_v, row_sum;
+    unsigned q, k, v, note, full_q, empty_q, full_note, full_k, empty_k, full_v, empty_v, near_end, row_sum;
 } md_places;
 
 MD_INLINE md_places md_places_of(unsigned base)
@@ -60,7 +60,8 @@ MD_INLINE md_places md_places_of(unsigned base)
     s.empty_k = s.full_k + MD_STAGES * 8;
     s.full_v = s.empty_k + MD_STAGES * 8;
     s.empty_v = s.full_v + MD_STAGES * 8;
-    s.row_sum = s.empty_v + MD_STAGES * 8;
+    s.near_end = s.empty_v + MD_STAGES * 8;
+    s.row_sum = s.near_end + 8;
     return s;
 }
 
@@ -76,7 +77,8 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
     md_mine m, next;
     md_rows r, next_rows;
     md_block_scores scores;
-    m.group = next.group = threadIdx.x / 128 - 1;
+    /* ptxas then knows that it is the same in all lanes, and so are the descriptors of queries */
+    m.group = next.group = __shfl_sync(MD_ALL_LANES, (int)threadIdx.x / 128, 0) - 1;
     m.scale = next.scale = md_chain_power_scale(&p);
     if (m.group == MD_GROUPS - 1)
         md_pass_turn(m.group);
@@ -135,6 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
             md_bar_init(s.empty_k + i * 8, 4 * MD_GROUPS);
             md_bar_init(s.empty_v + i * 8, 4 * MD_GROUPS);
         }
+        md_bar_init(s.near_end, 1);
         md_bar_init_fence();
     }
     __syncthreads();

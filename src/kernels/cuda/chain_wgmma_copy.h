@@ -23,7 +23,8 @@ enum { IS_TILE, BATCH, ROW, ITEM, BEGIN, END, LAST_KEY, SPLIT, CLEAN };
 MD_INLINE void md_produce(const md_params &p, const md_places &s)
 {
     md_blocks_ring ring;
-    for (md_ring<MD_SLOTS> slot;; slot.next()) {
+    bool is_first = true;
+    for (md_ring<MD_SLOTS> slot;; slot.next(), is_first = false) {
         md_bar_wait(s.full_note + slot.at * 8, slot.phase);
         const unsigned note = s.note + slot.at * NOTE_BYTES;
         const int end = md_load_word(note + END * 4), begin = md_load_word(note + BEGIN * 4);
@@ -34,6 +35,8 @@ MD_INLINE void md_produce(const md_params &p, const md_places &s)
         md_wait_for_launches();
         MD_ROLLED for (int block = end - 1; block >= begin; block--)
         {
+            if (block == begin && !is_first)
+                md_bar_arrive(s.near_end);
             MD_COPY_BLOCK(md_copy_keys, s.k, s.full_k, s.empty_k, K_BYTES, CHUNKS_K)
             MD_COPY_BLOCK(md_copy_values, s.v, s.full_v, s.empty_v, V_BYTES, CHUNKS_V)
             ring.next();
@@ -142,24 +145,40 @@ MD_INLINE void md_help(const md_params &p, const md_places &s, const md_work &wo
     }
 }
 
+/* The number of the block's next tile. A warp. turn: how many numbers it has had. */
+MD_INLINE int md_next_number(const md_params &p, const md_work &work, int turn)
+{
+    int number = 0;
+    if (turn == 0)
+        return blockIdx.x;
+    if (turn == 1)
+        return 2 * gridDim.x - 1 - blockIdx.x;
+    md_wait_for_launches();
+    if ((threadIdx.x & 31) == 0)
+        number = md_draw(md_chain_counter(&p), work.all);
+    return __shfl_sync(MD_ALL_LANES, number, 0);
+}
+
 /* Draws the block's tiles, writes them down and brings their queries. A warp. The first tile is written down before the
- * warp waits for earlier launches, if that reads no memory. */
+ * warp waits for earlier launches, if that reads no memory. From the third on a tile is drawn when the one before it
+ * nears its end, so that no block has more than it can do. */
 MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &work)
 {
     const int lane = threadIdx.x & 31;
-    int number = blockIdx.x;
+    int turn = 0, n_tiles = 0;
     if (MD_CHAIN_RAGGED)
         md_wait_for_launches();
     for (md_ring<MD_SLOTS> slot;; slot.next()) {
         const unsigned note = s.note + slot.at * NOTE_BYTES;
-        int next = 0;
-        md_tile t = md_tile_of<ROWS>(work, number / MD_SPLIT);
-        MD_ROLLED while (number < work.all && t.row >= work.rows)
-        {
-            md_wait_for_launches();
-            number = __shfl_sync(MD_ALL_LANES, lane == 0 ? md_draw(md_chain_counter(&p), work.all) : 0, 0);
+        int number;
+        md_tile t;
+        if (n_tiles > 1)
+            md_bar_wait(s.near_end, n_tiles & 1);
+        n_tiles++;
+        do {
+            number = md_next_number(p, work, turn++);
             t = md_tile_of<ROWS>(work, number / MD_SPLIT);
-        }
+        } while (number < work.all && t.row >= work.rows);
         md_bar_wait(s.empty_q + slot.at * 8, slot.phase ^ 1);
         if (number < work.all)
             md_note_tile(p, work, t, number, note);
@@ -169,16 +188,12 @@ MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &wo
         if (lane == 0)
             md_bar_arrive(s.full_note + slot.at * 8);
         md_wait_for_launches();
-        if (number < work.all) {
-            if (lane == 0)
-                next = md_draw(md_chain_counter(&p), work.all);
+        if (number < work.all)
             md_copy_queries(p, s.q + slot.at * SLOT_BYTES, note, t.batch, t.row, work.rows, 0);
-        }
         if (lane == 0)
             md_bar_arrive(s.full_q + slot.at * 8);
         if (number >= work.all)
             return;
-        number = __shfl_sync(MD_ALL_LANES, next, 0);
     }
 }
 

@@ -72,14 +72,15 @@ template <int rows> MD_INLINE md_tile md_tile_of(const md_work &w, int number)
     return t;
 }
 
-/* The number of the block's next tile; blocks take their first tiles without asking. All draws together are as many as
- * there are tiles, so that the last one resets the counter. */
+/* The number of a tile that the block draws. Its first two it has without asking, there and back: whoever has much work
+ * first has little second. Each number but the block's first is followed by a draw, so that the last one of the launch
+ * is known, and resets the counter. */
 MD_INLINE int md_draw(unsigned *counter, int all)
 {
     const unsigned before = atomicAdd(counter, 1u);
-    if (before == (unsigned)all - 1)
+    if (before == (unsigned)all - gridDim.x - 1)
         *(volatile unsigned *)counter = 0;
-    return (int)(before + gridDim.x);
+    return (int)(before + 2 * gridDim.x);
 }
 
 #endif

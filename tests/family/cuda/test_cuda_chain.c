@@ -20,6 +20,12 @@
     "let P[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
 #define VALUES "Y:bf16[b,h,i,e] = sum[j](P[b,h,i,j] * V:bf16[b,h,j,e])"
 #define DOT "sum[d](Q:bf16[b,h,i,d] * K:bf16[b,h,j,d])"
+/* Weights whose sums are not rounded. */
+#define SUMS(x)                                                                                                        \
+    "let m[" x ",i] = max[j](S[" x ",i,j]); let E[" x ",i,j] = exp(S[" x ",i,j] - m[" x ",i]); let P:bf16[" x ",i,j] " \
+    "= E[" x ",i,j]; let s[" x ",i] = sum[j](E[" x ",i,j]); "
+#define JUDGED(x)                                                                                                      \
+    "let S[b,g,r,i,j] = " x "; " SUMS("b,g,r") "Y:bf16[b,g,r,i,e] = sum[j](P[b,g,r,i,j] * V:bf16[b,g,j,e]) / s[b,g,r,i]"
 /* The gradient of attention, of whose weights P the text is given. */
 #define PAIRS(x) "let P:bf16[b,h,i,j] = " x "; "
 #define GRADIENTS                                                                                                      \
@@ -103,6 +109,11 @@ static const char *const list[] = {
     /* terms read at the distance of a query and a key, along either (DeBERTa) */
     "let S[b,h,i,j] = " DOT " + C:bf16[clamp(N:i64[i,j] + 64, 0, 127),b,h,i] / 13.875 + "
     "R:bf16[clamp(64 - N[j,i], 0, 127),b,h,j] / 13.875; " SOFTMAX VALUES,
+    /* as tools/judge_attention.py and tools/judge_mixed.py write it: no mask, causal, packed */
+    JUDGED(GROUPED),
+    JUDGED("where(j <= i + size(j) - size(i), " GROUPED ", -inf)"),
+    "let S[g,r,i,j] = where(j >= start:i32[i] and j <= i, sum[d](Q:bf16[i,g,r,d] * K:bf16[j,g,d]) * "
+    "rsqrt(f32(size(d))), -inf); " SUMS("g,r") "Y:bf16[i,g,r,e] = sum[j](P[g,r,i,j] * V:bf16[j,g,e]) / s[g,r,i]",
 };
 
 /* Keys, values or queries whose elements do not lie side by side: kernels copy lines of 16 bytes. */
