@@ -21,7 +21,9 @@ static bool is_ragged(const md_st_chain *c)
 
 bool md_cg_chain_is_bounded(const md_cg_chain *chain)
 {
-    return chain->c->is_bounded && !(chain->dialect == MD_DEV_CUDA && md_cg_chain_looks_up_rows(chain->c));
+    const bool is_in_scores =
+        chain->dialect == MD_DEV_CUDA && !chain->keeps_bounds && md_cg_chain_looks_up_rows(chain->c);
+    return chain->c->is_bounded && !is_in_scores;
 }
 
 static void print_head(md_strbuf *defines, md_strbuf *out, const md_cg_chain *chain, const md_kn_param *param,

@@ -23,7 +23,7 @@
  *   md_chain_span(p, &batch, row, end)     keys of rows row .. end-1: outside begin .. end all are masked in all rows,
  *                        inside open_begin .. open_end none is in any
  *   MD_CHAIN_GUARDS      0: no key is masked. MD_CHAIN_BOUNDED 1: in row i exactly the keys of md_chain_span(p, &batch,
- *                        i, i + 1) are not (0 on a GPU where that takes look-ups for each row). MD_CHAIN_RAGGED 1: a
+ *                        i, i + 1) are not (0 on a GPU where that takes look-ups for each row, unless `keeps_bounds`). MD_CHAIN_RAGGED 1: a
  *                        bound is read from memory
  *   MD_CHAIN_LENGTHS     GPU: 0: rows look up no lengths; 1: those of a batch are the same for all of its rows; 2: they
  *                        are not. md_chain_check_lengths(p, &row) reports those above the number of keys
@@ -50,6 +50,7 @@ typedef struct md_cg_chain {
     int32_t axis;
     int32_t n_kept; /* values that no key changes */
     const md_fx_node *kept[MD_CG_MAX_KEPT];
+    bool keeps_bounds; /* GPU: the kernel keeps the bounds of each row, also where they are looked up */
 } md_cg_chain;
 
 /** False where the stage is no chain, or pairs (codegen/chain/pairs.h). */
@@ -67,8 +68,7 @@ md_dtype md_cg_chain_weight(const md_cg_chain *chain, bool *is_plain);
 /** True if some bound must be asked of each row, as where packed rows look up where their sequence ends. */
 bool md_cg_chain_looks_up_rows(const md_st_chain *chain);
 /** True if guards of the scores are bounds of the rows' keys, of which scores know nothing: MD_CHAIN_BOUNDED. On a
- * GPU a
- * mask that each row looks up takes fewer registers in scores. */
+ * GPU a mask that each row looks up takes fewer registers in scores, unless the kernel keeps bounds in memory. */
 bool md_cg_chain_is_bounded(const md_cg_chain *chain);
 
 /** Prints md_params and the functions into `expr`, and #define lines into `defines`. */

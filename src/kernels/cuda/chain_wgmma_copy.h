@@ -5,6 +5,13 @@
 
 typedef md_ring<MD_STAGES> md_blocks_ring;
 
+/* 1: each row looks its keys up; the leading warp does. */
+#ifdef MD_CHAIN_BY_ROW
+#define MD_LOOKS_UP_ROWS MD_CHAIN_BOUNDED
+#else
+#define MD_LOOKS_UP_ROWS 0
+#endif
+
 /* What the leading warp writes down of a tile: words of a note. Then, for each warpgroup, the blocks of which all its
  * rows have all keys; and from byte 64 on, for each row, its first key and the one behind its last. */
 enum { IS_TILE, BATCH, ROW, ITEM, BEGIN, END, LAST_KEY, SPLIT, CLEAN };
@@ -57,13 +64,51 @@ MD_INLINE void md_note_open(const md_params &p, const md_work &work, const md_ch
     }
 }
 
+/* Looks up the keys of a tile's rows, and writes them down and those of the tile. A warp. */
+#if MD_LOOKS_UP_ROWS
+MD_INLINE void md_note_rows(md_tile &t, const md_params &p, const md_work &work, const md_chain_batch &b, unsigned note)
+{
+    const int lane = threadIdx.x & 31;
+    const unsigned MOST = 0x7fffffff;
+    unsigned begin = MOST, end = 0;
+    MD_ROLLED for (int g = 0; g < MD_GROUPS; g++)
+    {
+        unsigned open_begin = 0, open_end = MOST;
+        MD_FOR (i, 2) {
+            const int row = g * 64 + i * 32 + lane;
+            int first = 0, last = 0;
+            if (t.row + row < work.rows) {
+                md_keys_of_row(first, last, p, b, t.row + row);
+                begin = min(begin, (unsigned)first);
+                end = max(end, (unsigned)last);
+                open_begin = max(open_begin, (unsigned)first);
+                open_end = min(open_end, (unsigned)last);
+            }
+            md_store_word(note + 64 + row * 8, first);
+            md_store_word(note + 68 + row * 8, last);
+        }
+        open_begin = __reduce_max_sync(MD_ALL_LANES, open_begin);
+        open_end = max(__reduce_min_sync(MD_ALL_LANES, open_end), open_begin);
+        if (lane == g) {
+            md_store_word(note + (CLEAN + 2 * g) * 4, (open_begin + MD_BN - 1) / MD_BN);
+            md_store_word(note + (CLEAN + 2 * g + 1) * 4, open_end / MD_BN);
+        }
+    }
+    t.end = (int)__reduce_max_sync(MD_ALL_LANES, end);
+    t.blocks_begin = min((int)__reduce_min_sync(MD_ALL_LANES, begin), t.end) / MD_BN;
+    t.blocks_end = (t.end + MD_BN - 1) / MD_BN;
+}
+#endif
+
 /* Writes a tile down. A warp. */
 MD_INLINE void md_note_tile(const md_params &p, const md_work &work, const md_tile &tile, int number, unsigned note)
 {
     const int lane = threadIdx.x & 31;
     const md_chain_batch b = md_chain_batch_of(&p, tile.batch);
     md_tile t = tile;
-#ifdef MD_CHAIN_BY_ROW
+#if MD_LOOKS_UP_ROWS
+    md_note_rows(t, p, work, b, note);
+#elif defined MD_CHAIN_BY_ROW
     MD_ROLLED for (int g = 0; g < MD_GROUPS; g++) md_note_open(p, work, b, t, g, note, lane == g);
     md_tile_keys(t, p, b, t.row, min(t.row + ROWS, work.rows));
 #else
@@ -105,9 +150,10 @@ MD_INLINE void md_copy_queries(const md_params &p, unsigned to, unsigned note, i
         if (own < rows) {
             const md_chain_row r = md_chain_row_of(&p, &b, own);
             from = md_chain_q(&p, &r);
-            md_keys_of_row(begin, end, p, b, own);
+            if (!MD_LOOKS_UP_ROWS)
+                md_keys_of_row(begin, end, p, b, own);
         }
-        if (lane < 16) {
+        if (!MD_LOOKS_UP_ROWS && lane < 16) {
             md_store_word(note + 64 + (line + lane) * 8, begin);
             md_store_word(note + 68 + (line + lane) * 8, end);
         }

@@ -35,28 +35,39 @@ static shape shape_of(const md_fa_config *config)
                .stages = config->value[STAGES],
                .split = config->value[SPLIT]};
     s.rows = ROWS_OF_GROUP * s.groups;
-    s.low = 40;
-    s.high = s.groups == 3 ? 152 : 232;
+    s.low = s.groups == 3 && s.keys == 128 ? 32 : 40;
+    s.high = s.groups == 2 ? 232 : s.low == 32 ? 160 : 152;
     for (s.slots = 2; s.slots > 1 && shared_bytes(&s) > SHARED; s.slots--)
         ;
     s.shared = shared_bytes(&s);
     return s;
 }
 
-/* Scores, their powers and sums in registers; ptxas adds some 50. Bounds that each row looks up are in its scores, with
- * their values. Three warpgroups have few for parts of tiles with bounds, and
- * two for those with long values whose scores are not folded. */
+/* The chain, each row of which keeps its bounds in shared memory. */
+static bool chain_of(md_cg_chain *out, const md_fa_target *target)
+{
+    const bool r = md_fa_cuda_chain_of(out, target);
+    out->keeps_bounds = true;
+    return r;
+}
+
+/* Scores, their powers and sums in registers; ptxas adds some 50. Scores that look up whether a row has a key keep what
+ * they found. Three warpgroups have few for parts of tiles with bounds, and two for those with long values whose scores
+ * are not folded. */
 static bool fits(const shape *s, const md_cg_chain *c)
 {
+    const bool looks_up = md_cg_chain_looks_up_rows(c->c) && !md_cg_chain_is_bounded(c);
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
-    const int32_t beside = md_cg_chain_looks_up_rows(c->c) ? 48 : places;
+    const int32_t beside = looks_up ? 48 : places;
     const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + beside;
-    const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : 120;
+    const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : 128;
     if (s->split > 1 && s->width > 128 && s->keys > 96 && !md_fa_cuda_chain_folds(c))
         return false;
     if (s->groups == 3 && s->split > 1 && (s->keys > 96 || s->width > 64) && c->c->n_guards > 0)
         return false;
-    return s->shared <= SHARED && registers <= most && (s->groups == 2 || (s->depth <= 64 && s->keys < 128));
+    if (s->groups == 3 && s->keys == 128 && md_cg_chain_looks_up_rows(c->c))
+        return false;
+    return s->shared <= SHARED && registers <= most && (s->groups == 2 || s->depth <= 64);
 }
 
 static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chain *c)
@@ -69,7 +80,7 @@ static bool maps_of(md_kn_map map[2], md_strbuf coordinates[2], const md_cg_chai
 static bool applies(const md_fa_target *target)
 {
     md_cg_chain c;
-    return target->facts->capability == 90 && md_fa_cuda_chain_of(&c, target) && md_fa_cuda_chain_is_mapped(&c);
+    return target->facts->capability == 90 && chain_of(&c, target) && md_fa_cuda_chain_is_mapped(&c);
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -77,7 +88,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     md_fa_chain sized;
     const shape s = shape_of(config);
     md_cg_chain c;
-    if (!md_fa_cuda_chain_of(&c, target) || !fits(&s, &c) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
+    if (!chain_of(&c, target) || !fits(&s, &c) || !md_fa_cuda_chain_has(target, &c, s.depth, s.width, size))
         return false;
     if (!size)
         return true;
@@ -112,7 +123,7 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
     md_fa_chain_define(out, "SPLIT", s.split);
     md_fa_chain_define(out, "LOW", s.low);
     md_fa_chain_define(out, "HIGH", s.high);
-    return md_fa_cuda_chain_of(&c, target);
+    return chain_of(&c, target);
 }
 
 /* ---- Cost */
@@ -164,7 +175,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     const shape s = shape_of(config);
     md_fa_chain_spec spec;
     *out = (md_kn_source){0};
-    if (!spec_of(&spec, target, config) || !md_fa_cuda_chain_of(&c, target) || !legal(target, config, NULL))
+    if (!spec_of(&spec, target, config) || !chain_of(&c, target) || !legal(target, config, NULL))
         return md_fail(MD_UNSUPPORTED, "chain_wgmma has no kernel of these parameters");
     if (!maps_of(map, coordinates, &c))
         return md_fail(MD_INTERNAL, "the copy engine does not take the operands");
@@ -181,6 +192,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
     spec.text.n_maps = 2;
     spec.text.map = map;
     spec.text.functions = &text;
+    spec.text.keeps_bounds = true;
     md_status status = md_fa_cuda_chain_emit(out, target, &spec.text, &defines);
     md_strbuf_finish(&text);
     return status;

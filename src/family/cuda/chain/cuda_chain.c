@@ -222,6 +222,7 @@ md_status md_fa_cuda_chain_emit(md_kn_source *out, const md_fa_target *target, c
     out->n_launches = 1;
     md_status status = md_fa_cuda_chain_any(&chain, target) ? MD_OK : md_fail(MD_INTERNAL, "not such a chain");
     if (status == MD_OK) {
+        chain.keeps_bounds = text->keeps_bounds;
         launch->code = MD_KN_TEXT;
         snprintf(launch->entry, sizeof launch->entry, "md_kernel");
         print_types(defines, &chain);

@@ -77,6 +77,7 @@ typedef struct md_fa_cuda_chain_text {
     int32_t n_maps;
     const md_kn_map *map;
     const md_strbuf *functions; /* which the template wants besides; NULL: none */
+    bool keeps_bounds; /* of each row: md_cg_chain */
 } md_fa_cuda_chain_text;
 
 /* Operands of a wgmma instruction: both from shared memory, by lines; the same, across their lines; the left one in
