@@ -43,7 +43,7 @@ enum {
 
 /* Shared memory, by addresses. */
 typedef struct md_places {
-    unsigned q, k, v, note, full_q, empty_q, full_note, full_k, empty_k, full_v, empty_v, near_end, row_sum;
+    unsigned q, k, v, note, full_q, empty_q, full_note, full_k, empty_k, full_v, empty_v, near_end, drawn;
 } md_places;
 
 MD_INLINE md_places md_places_of(unsigned base)
@@ -61,7 +61,7 @@ MD_INLINE md_places md_places_of(unsigned base)
     s.full_v = s.empty_k + MD_STAGES * 8;
     s.empty_v = s.full_v + MD_STAGES * 8;
     s.near_end = s.empty_v + MD_STAGES * 8;
-    s.row_sum = s.near_end + 8;
+    s.drawn = s.near_end + 8;
     return s;
 }
 
@@ -100,8 +100,10 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
         slot.next();
 #if MD_SLOTS > 1
         is_tile = md_begin(scores, next, next_rows, ring, s, slot);
+        const md_ends ends = md_ends_of(p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows);
         md_wgmma_wait<1>();
 #else
+        const md_ends ends = md_ends_of(p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows);
         md_wgmma_wait<0>();
 #endif
         md_release(values);
@@ -109,7 +111,7 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
 #if MD_SPLIT > 1
         if (md_meet_parts(o, r, m, p, s))
 #endif
-            md_finish(o, r, p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows, m.scale);
+            md_finish(o, r, p, ends, m.scale);
 #if MD_SLOTS == 1
         is_tile = md_begin(scores, next, next_rows, ring, s, slot);
 #endif

@@ -26,6 +26,9 @@ enum { IS_TILE, BATCH, ROW, ITEM, BEGIN, END, LAST_KEY, SPLIT, CLEAN };
         copy(at, p, b, c * 64, block * MD_BN, full + ring.at * 8);                                                     \
     }
 
+/* Blocks of a tile that are still to be copied when the next tile is drawn: it takes some 6 us to bring its queries. */
+enum { AHEAD = 4 };
+
 /* Brings keys and values of all tiles. One thread. */
 MD_INLINE void md_produce(const md_params &p, const md_places &s)
 {
@@ -42,7 +45,7 @@ MD_INLINE void md_produce(const md_params &p, const md_places &s)
         md_wait_for_launches();
         MD_ROLLED for (int block = end - 1; block >= begin; block--)
         {
-            if (block == begin && !is_first)
+            if (block == min(begin + AHEAD, end - 1) && !is_first)
                 md_bar_arrive(s.near_end);
             MD_COPY_BLOCK(md_copy_keys, s.k, s.full_k, s.empty_k, K_BYTES, CHUNKS_K)
             MD_COPY_BLOCK(md_copy_values, s.v, s.full_v, s.empty_v, V_BYTES, CHUNKS_V)

@@ -10,7 +10,7 @@ MD_INLINE bool md_meet_parts(md_sums &o, md_rows &r, const md_mine &m, const md_
     const int own = threadIdx.x & 127;
     float *parts = md_chain_parts(&p) + (long long)(m.item * MD_GROUPS + m.group) * MD_SPLIT * PART;
     unsigned *ticket = md_chain_counter(&p) + 16 + m.item * MD_GROUPS + m.group;
-    const unsigned drawn = s.row_sum + (threadIdx.x / 128) * 16;
+    const unsigned drawn = s.drawn + threadIdx.x / 128 * 16;
     md_leave_part<128>(parts + m.split * PART, o, r, own);
     __threadfence();
     md_meet(MEET + 2 * MD_GROUPS + m.group, 128);

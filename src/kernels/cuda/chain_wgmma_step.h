@@ -28,13 +28,6 @@ MD_INLINE void md_multiply_values(md_sums &o, const md_block_powers &w, unsigned
             md_values(o, w[half] + i * 4, md_matrix_at(v, i * 2048));
 }
 
-/* ptxas moves all powers behind the next wait unless something that cannot move needs them before. */
-MD_INLINE void md_pin_powers(const md_places &s, const md_rows &r)
-{
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(s.row_sum + threadIdx.x / 32 * 4), "f"(r.sum[0] + r.sum[1])
-                 : "memory");
-}
-
 MD_INLINE void md_release(unsigned bar)
 {
     if ((threadIdx.x & 31) == 0)
@@ -107,7 +100,6 @@ MD_INLINE void md_step(md_sums &o, md_block_scores &s, md_block_powers &w, md_ro
     md_wgmma_wait<1>();
     md_release(at.empty_k + ahead.at * 8);
     md_softmax<masked>(s, r, p, m.named, block, m.scale);
-    md_pin_powers(at, r);
     md_wgmma_wait<0>();
     md_release(at.empty_v + ring.at * 8);
     md_pack_powers(w, s);

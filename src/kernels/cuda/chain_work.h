@@ -19,9 +19,10 @@ template <int rows> MD_INLINE md_work md_work_of(const md_params &p)
 {
     /* Keys and values that stay in the L2 while tiles of all lengths read them. */
     const int SECTION_BYTES = 24 << 20;
-    const int run = max((int)md_chain_run(&p), 1);
     md_work w;
     w.rows = (int)md_chain_rows(&p);
+    /* runs that are shorter than a tile are one */
+    const int run = (int)md_chain_run(&p) < rows ? max(w.rows, 1) : (int)md_chain_run(&p);
     w.planes = (int)md_chain_batches(&p);
     w.tiles = (w.rows + rows - 1) / rows;
     w.runs = min(w.rows / run, w.tiles);

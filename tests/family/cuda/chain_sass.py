@@ -3,8 +3,8 @@
 
     chain_sass.py TEST_CUDA_CHAIN [--full]
 
-TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: the
-powers of a block stand before the wait for the product that they overlap (ptxas likes to move them behind it). chain_mma and chain_split: each loop over keys has just the products
+TEST_CUDA_CHAIN compiles them, and fails where one spills. In every kernel no local memory is used. chain_wgmma: both
+products of a step stand before its two waits, and its powers behind the first. chain_mma and chain_split: each loop over keys has just the products
 that it needs, and powers between them; in chain_mma the next block's copies stand before all of its products.
 chain_dot: no tensor cores, two loads of 16 bytes a key, and the next keys are under way before the powers. pairs_mma:
 each loop has its copies before its products. No loop rounds values one by one (F2F), which takes turns of the unit that
@@ -68,16 +68,13 @@ def stores(body):
 
 
 def wgmma(code, config):
-    """Powers before the first wait, between the two waits of a step, and behind the last."""
+    """Both products of a step are issued before it waits for the first, and its powers are computed while those of the
+    other warpgroups run."""
     found = [b for b in loops(code) if count(b, "HGMMA") > 2 and not stores(b)]
     for body in found:
-        counts = [0]
-        for text in body:
-            if text.startswith("WARPGROUP.DEPBAR"):
-                counts.append(0)
-            counts[-1] += text.startswith("MUFU.EX2")
-        if len(counts) != 3 or counts[1] < config["keys"] // 2 or counts[0] + counts[2] > 4:
-            yield f"powers before, between and behind the waits: {counts}"
+        waits, products, powers = (places(body, t) for t in ("WARPGROUP.DEPBAR", "HGMMA", "MUFU.EX2"))
+        if len(waits) != 2 or products[-1] > waits[0] or sum(i > waits[0] for i in powers) < config["keys"] // 2:
+            yield f"waits {waits}, products to {products[-1]}, powers {powers[:1]} to {powers[-1:]}"
     if not found:
         yield "no loop with products"
 

@@ -35,8 +35,6 @@ static shape shape_of(const md_fa_config *config)
                .stages = config->value[STAGES],
                .split = config->value[SPLIT]};
     s.rows = ROWS_OF_GROUP * s.groups;
-    s.low = s.groups == 3 && s.keys == 128 ? 32 : 40;
-    s.high = s.groups == 2 ? 232 : s.low == 32 ? 160 : 152;
     for (s.slots = 2; s.slots > 1 && shared_bytes(&s) > SHARED; s.slots--)
         ;
     s.shared = shared_bytes(&s);
@@ -98,11 +96,23 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return s.split == 1 || (tiles < target->facts->threads && (double)sized.keys >= 2.0 * s.split * s.keys);
 }
 
+/* Registers of the warps that copy and of those that compute: as many as the block has in all. Those that copy look up
+ * the keys of rows. */
+static void share_registers(shape *s, const md_cg_chain *c)
+{
+    const bool looks_up = md_cg_chain_looks_up_rows(c->c);
+    s->high = s->groups == 2 ? (looks_up ? 224 : 232) : s->keys == 128 ? 160 : 152;
+    s->low = s->groups == 2 ? (looks_up ? 56 : 40) : s->keys == 128 ? 32 : 56;
+}
+
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_chain_spec *out = spec;
     md_cg_chain c;
-    const shape s = shape_of(config);
+    shape s = shape_of(config);
+    if (!chain_of(&c, target))
+        return false;
+    share_registers(&s, &c);
     *out = (md_fa_chain_spec){.text.source = "cuda/chain_wgmma.cu",
                               .depth = s.depth,
                               .width = s.width,
@@ -123,7 +133,7 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
     md_fa_chain_define(out, "SPLIT", s.split);
     md_fa_chain_define(out, "LOW", s.low);
     md_fa_chain_define(out, "HIGH", s.high);
-    return chain_of(&c, target);
+    return true;
 }
 
 /* ---- Cost */
