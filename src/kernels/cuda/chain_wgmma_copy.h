@@ -194,40 +194,31 @@ MD_INLINE void md_help(const md_params &p, const md_places &s, const md_work &wo
     }
 }
 
-/* The number of the block's next tile. A warp. turn: how many numbers it has had. */
-MD_INLINE int md_next_number(const md_params &p, const md_work &work, int turn)
+/* The number of the block's next tile. A warp. turn: how many it has had. From the third on a tile is drawn when the one
+ * before it nears its end, so that no block has more than it can do. */
+MD_INLINE int md_next_number(const md_params &p, const md_places &s, const md_work &work, int turn)
 {
     int number = 0;
-    if (turn == 0)
-        return blockIdx.x;
-    if (turn == 1)
-        return 2 * gridDim.x - 1 - blockIdx.x;
-    md_wait_for_launches();
+    if (turn < 2)
+        return turn == 0 ? blockIdx.x : 2 * gridDim.x - 1 - blockIdx.x;
+    md_bar_wait(s.near_end, turn & 1);
     if ((threadIdx.x & 31) == 0)
         number = md_draw(md_chain_counter(&p), work.all);
     return __shfl_sync(MD_ALL_LANES, number, 0);
 }
 
 /* Draws the block's tiles, writes them down and brings their queries. A warp. The first tile is written down before the
- * warp waits for earlier launches, if that reads no memory. From the third on a tile is drawn when the one before it
- * nears its end, so that no block has more than it can do. */
+ * warp waits for earlier launches, if that reads no memory. */
 MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &work)
 {
     const int lane = threadIdx.x & 31;
-    int turn = 0, n_tiles = 0;
+    int turn = 0;
     if (MD_CHAIN_RAGGED)
         md_wait_for_launches();
-    for (md_ring<MD_SLOTS> slot;; slot.next()) {
+    for (md_ring<MD_SLOTS> slot;; slot.next(), turn++) {
         const unsigned note = s.note + slot.at * NOTE_BYTES;
-        int number;
-        md_tile t;
-        if (n_tiles > 1)
-            md_bar_wait(s.near_end, n_tiles & 1);
-        n_tiles++;
-        do {
-            number = md_next_number(p, work, turn++);
-            t = md_tile_of<ROWS>(work, number / MD_SPLIT);
-        } while (number < work.all && t.row >= work.rows);
+        const int number = md_next_number(p, s, work, turn);
+        const md_tile t = md_tile_of<ROWS>(work, number / MD_SPLIT);
         md_bar_wait(s.empty_q + slot.at * 8, slot.phase ^ 1);
         if (number < work.all)
             md_note_tile(p, work, t, number, note);
