@@ -43,7 +43,7 @@ enum {
 
 /* Shared memory, by addresses. */
 typedef struct md_places {
-    unsigned q, k, v, note, full_q, empty_q, full_note, full_k, empty_k, full_v, empty_v, near_end, drawn;
+    unsigned q, k, v, note, full_q, empty_q, full_note, full_k, empty_k, full_v, empty_v, near_end, drawn, work;
 } md_places;
 
 MD_INLINE md_places md_places_of(unsigned base)
@@ -62,6 +62,7 @@ MD_INLINE md_places md_places_of(unsigned base)
     s.empty_v = s.full_v + MD_STAGES * 8;
     s.near_end = s.empty_v + MD_STAGES * 8;
     s.drawn = s.near_end + 8;
+    s.work = s.drawn + 16 * (MD_GROUPS + 1);
     return s;
 }
 

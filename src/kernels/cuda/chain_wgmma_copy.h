@@ -207,16 +207,38 @@ MD_INLINE int md_next_number(const md_params &p, const md_places &s, const md_wo
     return __shfl_sync(MD_ALL_LANES, number, 0);
 }
 
+/* The leading warp has few registers: how rows are shared lies in shared memory, but for what it needs all the time. */
+MD_INLINE void md_keep_work(unsigned at, const md_work &w)
+{
+    const int words[] = {w.planes, w.runs, w.each, w.more, w.tiles, w.section};
+    MD_FOR (i, 6)
+        md_store_word(at + i * 4, words[i]);
+    __syncwarp();
+}
+MD_INLINE md_work md_kept_work(unsigned at, const md_work &now)
+{
+    md_work w = now;
+    w.planes = md_load_word(at);
+    w.runs = md_load_word(at + 4);
+    w.each = md_load_word(at + 8);
+    w.more = md_load_word(at + 12);
+    w.tiles = md_load_word(at + 16);
+    w.section = md_load_word(at + 20);
+    return w;
+}
+
 /* Draws the block's tiles, writes them down and brings their queries. A warp. The first tile is written down before the
  * warp waits for earlier launches, if that reads no memory. */
-MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &work)
+MD_INLINE void md_lead(const md_params &p, const md_places &s, const md_work &first)
 {
     const int lane = threadIdx.x & 31;
     int turn = 0;
+    md_keep_work(s.work, first);
     if (MD_CHAIN_RAGGED)
         md_wait_for_launches();
     for (md_ring<MD_SLOTS> slot;; slot.next(), turn++) {
         const unsigned note = s.note + slot.at * NOTE_BYTES;
+        const md_work work = md_kept_work(s.work, first);
         const int number = md_next_number(p, s, work, turn);
         const md_tile t = md_tile_of<ROWS>(work, number / MD_SPLIT);
         md_bar_wait(s.empty_q + slot.at * 8, slot.phase ^ 1);
