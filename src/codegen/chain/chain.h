@@ -23,8 +23,8 @@
  *   md_chain_span(p, &batch, row, end)     keys of rows row .. end-1: outside begin .. end all are masked in all rows,
  *                        inside open_begin .. open_end none is in any
  *   MD_CHAIN_GUARDS      0: no key is masked. MD_CHAIN_BOUNDED 1: in row i exactly the keys of md_chain_span(p, &batch,
- *                        i, i + 1) are not (0 on a GPU where that takes look-ups for each row, unless `keeps_bounds`). MD_CHAIN_RAGGED 1: a
- *                        bound is read from memory
+ *                        i, i + 1) are not (0 on a GPU where that takes look-ups for each row, unless
+ *                        `keeps_bounds`). MD_CHAIN_RAGGED 1: a bound is read from memory
  *   MD_CHAIN_LENGTHS     GPU: 0: rows look up no lengths; 1: those of a batch are the same for all of its rows; 2: they
  *                        are not. md_chain_check_lengths(p, &row) reports those above the number of keys
  *   md_chain_state { float maximum, sum[] }          starts as md_chain_start()

@@ -133,8 +133,7 @@ static md_cg_name print_op(md_cg *cg, md_cg_value_number *v)
     }
     if (divides_by_one_value(cg, n, type, is_uniform))
         return declare_value(cg, v, is_uniform,
-                             md_cg_format(cg, "md_%s_%s(%s, %s)",
-                                          md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
+                             md_cg_format(cg, "md_%s_%s(%s, %s)", md_fx_has_kind(n->arg[1], MD_FX_REF) ? "by" : "over",
                                           is_uniform ? "sf" : "f", a[0], md_cg_operand(cg, n->arg[1], type, false)));
     return declare_value(cg, v, is_uniform, apply(cg, n, type, is_uniform, a));
 }

@@ -194,8 +194,8 @@ MD_INLINE void md_help(const md_params &p, const md_places &s, const md_work &wo
     }
 }
 
-/* The number of the block's next tile. A warp. turn: how many it has had. From the third on a tile is drawn when the one
- * before it nears its end, so that no block has more than it can do. */
+/* The number of the block's next tile. A warp. turn: how many it has had. From the third on a tile is drawn when the
+ * one before it nears its end, so that no block has more than it can do. */
 MD_INLINE int md_next_number(const md_params &p, const md_places &s, const md_work &work, int turn)
 {
     int number = 0;

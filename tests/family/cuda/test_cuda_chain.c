@@ -25,7 +25,8 @@
     "let m[" x ",i] = max[j](S[" x ",i,j]); let E[" x ",i,j] = exp(S[" x ",i,j] - m[" x ",i]); let P:bf16[" x ",i,j] " \
     "= E[" x ",i,j]; let s[" x ",i] = sum[j](E[" x ",i,j]); "
 #define JUDGED(x)                                                                                                      \
-    "let S[b,g,r,i,j] = " x "; " SUMS("b,g,r") "Y:bf16[b,g,r,i,e] = sum[j](P[b,g,r,i,j] * V:bf16[b,g,j,e]) / s[b,g,r,i]"
+    "let S[b,g,r,i,j] = " x "; " SUMS("b,g,r") "Y:bf16[b,g,r,i,e] = sum[j](P[b,g,r,i,j] * V:bf16[b,g,j,e]) / "         \
+                                               "s[b,g,r,i]"
 /* The gradient of attention, of whose weights P the text is given. */
 #define PAIRS(x) "let P:bf16[b,h,i,j] = " x "; "
 #define GRADIENTS                                                                                                      \

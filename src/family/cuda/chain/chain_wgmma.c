@@ -22,8 +22,8 @@ typedef struct shape {
 static int64_t shared_bytes(const shape *s)
 {
     const int64_t k = (s->depth + 63) / 64 * 128, v = (s->width + 63) / 64 * 128;
-    return 1024 + s->slots * (k * s->rows + 64 + 8 * s->rows + 24) + s->stages * ((k + v) * s->keys + 32) +
-           8 + 16 * (s->groups + 1) + 24;
+    return 1024 + s->slots * (k * s->rows + 64 + 8 * s->rows + 24) + s->stages * ((k + v) * s->keys + 32) + 8 +
+           16 * (s->groups + 1) + 24;
 }
 
 static shape shape_of(const md_fa_config *config)
