@@ -58,7 +58,7 @@ static bool fits(const shape *s, const md_cg_chain *c)
     const int32_t places = md_fa_cuda_chain_folds(c) ? 0 : s->groups == 3 ? 24 : s->depth > 128 ? 16 : 0;
     const int32_t beside = looks_up ? 48 : places;
     const int32_t registers = s->keys / 2 + md_fa_cuda_chain_halves(c) * s->keys / 4 + s->width / 2 + beside;
-    const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : 128;
+    const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : s->keys == 128 ? 128 : 120;
     if (s->split > 1 && s->width > 128 && s->keys > 96 && !md_fa_cuda_chain_folds(c))
         return false;
     if (s->groups == 3 && s->split > 1 && (s->keys > 96 || s->width > 64) && c->c->n_guards > 0)
