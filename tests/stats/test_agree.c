@@ -370,37 +370,6 @@ static void damaged_records_are_refused_by_all(void **state)
     ranks_close(&r);
 }
 
-/* A record as another rank sends it: a digest, numbers of words and stages, the words, two names for each stage. */
-static bool is_read(int32_t n_words, int32_t n_stages, int32_t more)
-{
-    enum { MOST = 2 * (MD_DS_KEY_WORDS + 2) * 8 + 4 * (MD_ST_MAX_STAGES + 2) };
-    char bytes[MOST] = {0};
-    const size_t head = sizeof(md_digest128), words = (size_t)(n_words > 0 ? n_words : 0) * sizeof(int64_t),
-                 names = 2 * (size_t)(n_stages > 0 ? n_stages : 0); /* empty ones, which end at once */
-    const size_t n = head + 2 * sizeof(int32_t) + words + names;
-    md_ss_record r;
-    memcpy(bytes + head, &n_words, sizeof n_words);
-    memcpy(bytes + head + sizeof n_words, &n_stages, sizeof n_stages);
-    char *own = malloc(n + (size_t)(more > 0 ? more : 0)); /* reading beyond it would end the program */
-    assert_true(n + 1 < MOST && own);
-    memcpy(own, bytes, n + (size_t)(more > 0 ? more : 0));
-    const bool is = md_ss_record_read(&r, own, n + (size_t)(int64_t)more);
-    free(own);
-    return is;
-}
-
-static void records_have_bounds(void **state)
-{
-    (void)state;
-    assert_true(is_read(0, 1, 0) && is_read(3, 2, 0));
-    assert_true(is_read(MD_DS_KEY_WORDS, 1, 0) && is_read(1, MD_ST_MAX_STAGES, 0));
-    assert_false(is_read(-1, 1, 0) || is_read(MD_DS_KEY_WORDS + 1, 1, 0));
-    assert_false(is_read(1, 0, 0) || is_read(1, -1, 0) || is_read(1, MD_ST_MAX_STAGES + 1, 0));
-    assert_false(is_read(3, 2, 1)); /* a byte that belongs to nothing */
-    for (int32_t less = 1; less <= 3 * 8 + 4 + 24; less++)
-        assert_false(is_read(3, 2, -less));
-}
-
 /* ---- Nobody waits for ever */
 
 static bool name_rank_2(const ranks *r)
@@ -498,7 +467,6 @@ int main(void)
         cmocka_unit_test(other_formulas_and_options_are_named),
         cmocka_unit_test(other_versions_devices_and_drivers_are_named),
         cmocka_unit_test(damaged_records_are_refused_by_all),
-        cmocka_unit_test(records_have_bounds),
         cmocka_unit_test(a_rank_that_is_lost_is_named),
         cmocka_unit_test(wrong_arguments_are_named),
         cmocka_unit_test(a_thousand_choices),
