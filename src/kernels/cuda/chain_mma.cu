@@ -234,7 +234,7 @@ MD_INLINE void md_run_tile(const md_params &p, const md_work &work, int number, 
         return;
 #endif
     MD_FOR (i, MD_ROW_TILES)
-        md_finish(o[i], m.r[i], p, md_ends_of(p, b, md_row_of(t, i), work.rows), m.scale);
+        md_finish(o[i], m.r[i], p, b, md_row_of(t, i), work.rows, m.scale);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)

@@ -222,28 +222,13 @@ MD_INLINE void md_store_columns(const md_sums &o, const md_params &p, const md_c
 }
 #endif
 
-/* The thread's rows of results, the first of which is `row`. `rows`: of the batch. */
-typedef struct md_ends {
-    md_chain_row row[2];
-    bool exists[2];
-} md_ends;
-
-MD_INLINE md_ends md_ends_of(const md_params &p, const md_chain_batch &b, int row, int rows)
-{
-    md_ends e;
-    MD_FOR (h, 2) {
-        e.exists[h] = row + h * 8 < rows;
-        e.row[h] = md_chain_row_of(&p, &b, min(row + h * 8, rows - 1));
-    }
-    return e;
-}
-
-/* Ends the thread's rows, and stores them. */
-MD_INLINE void md_finish(md_sums &o, md_rows &r, const md_params &p, const md_ends &ends, float scale)
+/* Ends the thread's rows, the first of which is `row`, and stores them. `rows`: of the batch. */
+MD_INLINE void md_finish(md_sums &o, md_rows &r, const md_params &p, const md_chain_batch &b, int row, int rows,
+                         float scale)
 {
     MD_FOR (h, 2) {
-        const bool exists = ends.exists[h];
-        const md_chain_row &at = ends.row[h];
+        const bool exists = row + h * 8 < rows;
+        const md_chain_row at = md_chain_row_of(&p, &b, min(row + h * 8, rows - 1));
         md_chain_state state = md_chain_start();
         if (MD_CHAIN_MAXIMUM)
             state.maximum = r.top[h] * (scale * 0.693147180559945f);

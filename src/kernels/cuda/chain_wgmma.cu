@@ -101,10 +101,8 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
         slot.next();
 #if MD_SLOTS > 1
         is_tile = md_begin(scores, next, next_rows, ring, s, slot);
-        const md_ends ends = md_ends_of(p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows);
         md_wgmma_wait<1>();
 #else
-        const md_ends ends = md_ends_of(p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows);
         md_wgmma_wait<0>();
 #endif
         md_release(values);
@@ -112,7 +110,7 @@ MD_INLINE void md_consume(const md_params &p, const md_places &s, const md_work 
 #if MD_SPLIT > 1
         if (md_meet_parts(o, r, m, p, s))
 #endif
-            md_finish(o, r, p, ends, m.scale);
+            md_finish(o, r, p, md_chain_batch_of(&p, m.batch), md_row_of(m, 0), work.rows, m.scale);
 #if MD_SLOTS == 1
         is_tile = md_begin(scores, next, next_rows, ring, s, slot);
 #endif
