@@ -34,6 +34,39 @@ static void high_tiles_are_refused(void **state)
     }
 }
 
+/* A row read again and again, or rows that share elements, are no matrix of the library's. */
+static void rows_that_overlap_are_no_matrix(void **state)
+{
+    static const struct {
+        int64_t depth, stride;
+        const char *miss;
+    } cases[] = {{1, 1, NULL}, {1, 0, "rows that overlap"}, {7, 7, NULL},
+                 {7, 9, NULL}, {7, 0, "rows that overlap"}, {7, 3, "rows that overlap"}};
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    md_kn_envelope envelope;
+    fixture f;
+    (void)state;
+    open_fixture(&f, "let p[m,n] = sum[k](A:bf16[m,k] * B:bf16[n,k]); Y:bf16[m,n] = gelu(p[m,n] + c:f32[n])", MD_F32);
+    assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, "gemm_lib/rank0"));
+    md_fa_envelope_of(&envelope, family, &f.target, &config);
+    for (int i = 0; i < MD_COUNT(cases) * 2; i++) {
+        const int64_t k = cases[i / 2].depth, stride = cases[i / 2].stride;
+        md_kn_shape shape = {.size = {33, 255, k}, .unit = UINT32_MAX};
+        for (int32_t t = 0; t < f.formula->n_tensors; t++) {
+            const int operand = f.formula->tensor[t].name[0] - 'A';
+            shape.extent[t][0] = f.formula->tensor[t].name[0] == 'B' ? 255 : 33;
+            shape.extent[t][1] = k;
+            shape.stride[t][0] = operand == i % 2 ? stride : k;
+            shape.stride[t][1] = 1;
+        }
+        const char *const miss = md_kn_envelope_miss(&envelope, &shape);
+        if ((miss == NULL) != (cases[i / 2].miss == NULL) || (miss && strcmp(miss, cases[i / 2].miss) != 0))
+            fail_msg("operand %d, rows of %d at %d: %s", i % 2, (int)k, (int)stride, miss ? miss : "taken");
+    }
+    close_fixture(&f);
+}
+
 /* A block of row_shared takes row after row: there are no more blocks than rows, nor than fit at once. */
 static void blocks_that_loop_are_as_many_as_fit(void **state)
 {
@@ -61,6 +94,7 @@ static void blocks_that_loop_are_as_many_as_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(high_tiles_are_refused),
+                                       cmocka_unit_test(rows_that_overlap_are_no_matrix),
                                        cmocka_unit_test(blocks_that_loop_are_as_many_as_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,27 +45,41 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return layout_of(&room, target) != NULL; /* whether there is a library is asked once, of the family */
 }
 
-/* With one of its epilogues the library has no kernel for rows whose distance exceeds 32 bits (measured). */
+/* rule_value of an envelope: whether the library's epilogue is used, then the rows of each matrix, -1 behind them. */
+enum { RULE_EPILOGUE, RULE_ROWS, AXIS_BITS = 4, NO_AXIS = (1 << AXIS_BITS) - 1 };
+_Static_assert(MD_MAX_RANK <= NO_AXIS, "an axis fits its bits");
+
+static int32_t pack_rows(const md_kn_map *m)
+{
+    const int32_t inner = m->n_dims[0] == 1 ? m->axis[0] : NO_AXIS; /* rows along several axes are contiguous */
+    return (m->tensor << AXIS_BITS | m->axis[1]) << AXIS_BITS | inner;
+}
+
+/* The library reads matrices whose rows lie behind each other. With one of its epilogues it has no kernel for rows whose
+ * distance exceeds 32 bits (measured). */
 static const char *row_stride_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
-    for (int32_t i = 0; i + 1 < MD_COUNT(envelope->rule_value) && envelope->rule_value[i] >= 0; i += 2)
-        if (shape->stride[envelope->rule_value[i]][envelope->rule_value[i + 1]] > INT32_MAX)
+    for (const int32_t *rows = envelope->rule_value + RULE_ROWS; *rows >= 0; rows++) {
+        const int32_t inner = *rows & NO_AXIS, outer = *rows >> AXIS_BITS & NO_AXIS;
+        const int32_t tensor = *rows >> AXIS_BITS >> AXIS_BITS;
+        const int64_t stride = shape->stride[tensor][outer];
+        if (shape->extent[tensor][outer] > 1 && stride < (inner == NO_AXIS ? 1 : shape->extent[tensor][inner]))
+            return "rows that overlap";
+        if (envelope->rule_value[RULE_EPILOGUE] && stride > INT32_MAX)
             return "rows too far apart for the library's epilogue";
+    }
     return NULL;
 }
 
-static void limit_row_strides(md_kn_envelope *out, const layout *plan)
+static void limit_row_strides(md_kn_envelope *out, const layout *plan, bool has_epilogue)
 {
-    static const int32_t map[] = {0, 1, 3};
-    int32_t n = 0;
-    for (int32_t i = 0; i < MD_COUNT(map); i++) {
-        const md_kn_map *m = &plan->map[map[i]];
-        if (m->n_dims[1] == 0)
-            continue;
-        out->rule_value[n++] = m->tensor;
-        out->rule_value[n++] = m->axis[1];
-    }
+    const int32_t n_maps = plan->is_direct ? 4 : plan->p.n_products + 1;
+    int32_t n = RULE_ROWS;
+    for (int32_t i = 0; i < n_maps; i++)
+        if ((i <= plan->p.n_products || i == 3) && plan->map[i].n_dims[1] > 0)
+            out->rule_value[n++] = pack_rows(&plan->map[i]);
     out->rule_value[n] = -1;
+    out->rule_value[RULE_EPILOGUE] = has_epilogue;
     out->rule_miss = row_stride_miss;
 }
 
@@ -88,8 +102,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
         out->unit |= UINT32_C(1) << plan->bias;
         out->aligned16 |= UINT32_C(1) << plan->bias;
     }
-    if (has_epilogue)
-        limit_row_strides(out, plan);
+    limit_row_strides(out, plan, has_epilogue);
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
         out->hi[d] = INT32_MAX;
