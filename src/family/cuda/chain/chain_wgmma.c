@@ -61,6 +61,8 @@ static bool fits(const shape *s, const md_cg_chain *c)
     const int32_t most = s->groups == 2 ? 192 : beside > 0 ? 90 : s->keys == 128 ? 128 : 120;
     if (s->split > 1 && s->width > 128 && s->keys > 96 && !md_fa_cuda_chain_folds(c))
         return false;
+    if (s->split > 1 && s->width > 192 && (!md_fa_cuda_chain_folds(c) || md_cg_chain_looks_up_rows(c->c)))
+        return false;
     if (s->groups == 3 && s->split > 1 && (s->keys > 96 || s->width > 64) && c->c->n_guards > 0)
         return false;
     if (s->groups == 3 && s->keys == 128 && md_cg_chain_looks_up_rows(c->c))
