@@ -155,6 +155,18 @@ class Long(Case):
         self.check_all_ours(self.compare(f, *((torch.randn(b),) for b in (200, 333, 0))))
 
 
+class Exact(Case):
+    def test_parts_with_a_remainder(self):
+        """What PyTorch has checked to be a multiple is divided exactly, though parts of it are none: (s - 1)/2 + 1."""
+        def f(x, y):
+            n, m = x.shape[0], y.shape[0]
+            if (n - 1) % 2 != 0 or (n + 3 * m) % m != 0:
+                raise ValueError("other sizes")
+            return torch.ones((n - 1) // 2 + 1, (n + 3 * m) // m + 2) * x.sum() + y.sum()
+
+        self.check_all_ours(self.compare(f, *((torch.randn(n), torch.randn(m)) for n, m in ((15, 5), (21, 7), (9, 3)))))
+
+
 class Conditions(Case):
     def test_examples_disprove(self):
         """What fails for the example holds for some sizes at most: SymPy is not asked. It is where the example says nothing."""

@@ -278,11 +278,11 @@ class Dims:
         if e.is_Symbol:
             return self.name(e)
         kind = type(e).__name__
+        above, below = e.as_numer_denom()
+        if below != 1:  # known to have no remainder; parts of a sum may have one, as of s/2 + 1/2 where s is odd
+            return f"({self._text(above)} // {self._text(below)})"
         if kind == "Add":
             return self._sum(e)
-        above, below = e.as_numer_denom()
-        if below != 1:  # known to have no remainder
-            return f"({self._text(above)} // {self._text(below)})"
         if kind == "Mul":
             return "(" + " * ".join(map(self._text, e.args)) + ")"
         if kind == "Pow" and e.exp.is_Integer and 0 < e.exp < 9:
