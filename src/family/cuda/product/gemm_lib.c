@@ -55,8 +55,8 @@ static int32_t pack_rows(const md_kn_map *m)
     return (m->tensor << AXIS_BITS | m->axis[1]) << AXIS_BITS | inner;
 }
 
-/* The library reads matrices whose rows lie behind each other. With one of its epilogues it has no kernel for rows whose
- * distance exceeds 32 bits (measured). */
+/* The library reads matrices whose rows lie behind each other. With one of its epilogues it has no kernel for rows
+ * whose distance exceeds 32 bits (measured). */
 static const char *row_stride_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
     for (const int32_t *rows = envelope->rule_value + RULE_ROWS; *rows >= 0; rows++) {
