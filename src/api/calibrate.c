@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* BUDGET_MS: of all measurements. DELAY_MS: a program that ends before begins none. */
 enum { BUDGET_MS = 2000, DELAY_MS = 1000, HOUR_S = 3600, DAY_S = 24 * HOUR_S, MOST_DAYS = 30 };
@@ -92,6 +93,12 @@ static bool calibrate(md_tn_calibration *out, md_context *c)
     return true;
 }
 
+static void measure_rates(md_context *c)
+{
+    md_api_measure_rates(c);
+    c->calibration.lacks_rates = false;
+}
+
 static void run_later(void *user)
 {
     enum { STEP_NS = 10000000 };
@@ -100,8 +107,7 @@ static void run_later(void *user)
     for (int64_t i = 0; i < (int64_t)DELAY_MS * 1000000 / STEP_NS && !is_over(c); i++)
         (void)nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
     if (!is_over(c) && c->calibration.lacks_rates)
-        md_api_measure_rates(
-            c); /* constants are corrected beside rates that later processes have, too: by the next one */
+        measure_rates(c); /* constants are corrected beside rates that later processes have, too: by the next one */
     else if (!is_over(c))
         (void)calibrate(&found, c);
     atomic_store_explicit(&c->calibration.is_running, 0, memory_order_release);
@@ -128,6 +134,7 @@ void md_api_calibrate(md_context *c)
     if (!is_wanted(c))
         return;
     c->calibration.is_on = true;
+    c->calibration.owner = getpid();
     bool is_enough = find(found, c) && is_lasting(found);
     if (!is_enough && c->dev->facts.can_compile && c->env.calibrate == MD_CALIBRATE_WAIT) {
         calibrate_now(c);
@@ -145,6 +152,9 @@ void md_api_end_calibration(md_context *c)
     atomic_store(&c->calibration.is_closing, 1);
     while (md_tn_stored_is_own(c->stored) && atomic_load_explicit(&c->calibration.is_running, memory_order_acquire))
         (void)nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+    /* a program that ended before: else a machine of short programs would estimate for ever */
+    if (!atomic_load(&c->calibration.is_running) && c->calibration.lacks_rates && c->calibration.owner == getpid())
+        measure_rates(c);
 }
 
 /* "gemm 1.52, scan 0.61": what the model's times are multiplied by. */

@@ -46,6 +46,7 @@ struct md_context {
     struct {
         bool is_on;
         bool lacks_rates; /* the host's are an estimate */
+        pid_t owner; /* the process that measures them */
         _Atomic int32_t is_running, is_closing;
         md_tn_calibration found; /* by an earlier process; n 0: nothing */
         md_dev_factors factors; /* that hold in this one */
