@@ -106,6 +106,8 @@ def one_operation() -> None:
         ours = getattr(torch.ops.multidispatch, name).default
         for key in [k for k in (keys.Autograd, keys.CompositeImplicitAutograd) if k in op.py_kernels]:
             op.py_kernels[key] = _instead(op, ours, op.py_kernels[key])
+    # Lengths are data: where the layer does not cut the graph, Dynamo of PyTorch 2.11 fails there. Later ones cut it.
+    torch._dynamo.disallow_in_graph(torch._VF._pad_packed_sequence)  # type: ignore[attr-defined]
     wrap = VariableBuilder.wrap_module
 
     @functools.wraps(wrap)
