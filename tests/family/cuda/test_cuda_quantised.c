@@ -1,9 +1,8 @@
 /* Products of operands of 4 and 8 bits on GPUs, without one: which families take them, in what they multiply, up to
  * which depth; and kernels of three architectures that keep to their registers (needs NVRTC). */
-#include "family/cuda/target_fixture.h"
+#include "family/cuda/gate_fixture.h"
 
 #include "codegen/product/product.h"
-#include "device/nvrtc/nvrtc.h"
 #include "support/constants.h"
 
 static const struct {
@@ -137,26 +136,15 @@ static void compile(const gate *g, fixture *f, int32_t capability)
     const md_fa_family *family = NULL;
     md_fa_config config;
     md_kn_source source = {0};
-    md_strbuf log = {0};
-    md_dev_cubin cubin;
-    void *binary = NULL;
-    size_t n = 0;
     assert_ok(md_dev_cuda_assume(&f->facts, capability));
     assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, g->variant));
     assert_true(md_fa_legal(family, &f->target, &config, NULL));
     assert_ok(md_fa_emit(&source, family, &f->target, &config));
     const md_kn_launch_source *launch = &source.launch[source.packs ? 1 : 0];
     const char *text = md_strbuf_text(&launch->text);
-    assert_ok(md_dev_nvrtc_compile(&binary, &n, &log, text, f->facts.arch));
-    assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, launch->entry));
     if (strstr(g->text, "- Z[") && !source.packs) /* qparams of bf16 by runs of 32 are copied as they lie */
         assert_true(strstr(text, "#define MD_ZERO_LIES 1") && strstr(text, "#define MD_SCALE_LIES_1 1"));
-    print_message("%s, %s: %d registers\n", f->facts.arch, g->variant, (int)cubin.registers);
-    assert_int_equal(cubin.capability, capability);
-    assert_int_equal(cubin.frame_bytes, 0);
-    assert_true(cubin.registers <= g->registers);
-    free(binary);
-    md_strbuf_finish(&log);
+    assert_int_equal(compile_gate(launch, f, g->variant, g->registers).capability, capability);
     md_kn_source_finish(&source);
 }
 
@@ -179,12 +167,8 @@ static const gate hopper[] = {
 static void test_registers(void **state)
 {
     static const int32_t capabilities[] = {80, 90, 100};
-    md_dev_nvrtc nvrtc;
     (void)state;
-    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
-        print_message("NOT COMPILED: %s\n", md_last_error());
-        skip();
-    }
+    need_nvrtc();
     for (size_t i = 0; i < MD_COUNT(gates); i++)
         for (size_t c = 0; c < MD_COUNT(capabilities); c++) {
             fixture f;

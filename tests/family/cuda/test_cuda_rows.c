@@ -1,9 +1,8 @@
 /* Products on Hopper's tensor cores whose rows lie anywhere (gemm_rows), without a GPU: which products are taken, where
  * their envelopes end, and kernels that keep to their registers (needs NVRTC). */
-#include "family/cuda/target_fixture.h"
+#include "family/cuda/gate_fixture.h"
 
 #include "codegen/product/product.h"
-#include "device/nvrtc/nvrtc.h"
 #include "family/cuda/product/conv_layout.h"
 
 #define CONVOLUTION                                                                                                    \
@@ -195,32 +194,16 @@ static void compile(const gate *g)
     assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, g->variant));
     assert_true(md_fa_legal(family, &f.target, &config, NULL));
     assert_ok(md_fa_emit(&source, family, &f.target, &config));
-    for (int32_t i = 0; i < source.n_launches; i++) {
-        md_strbuf log = {0};
-        md_dev_cubin cubin;
-        void *binary = NULL;
-        size_t n = 0;
-        const char *text = md_strbuf_text(&source.launch[i].text);
-        assert_ok(md_dev_nvrtc_compile(&binary, &n, &log, text, f.facts.arch));
-        assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, source.launch[i].entry));
-        print_message("%s, launch %d: %d registers\n", g->variant, (int)i, (int)cubin.registers);
-        assert_int_equal(cubin.frame_bytes, 0);
-        assert_true(cubin.registers <= g->registers);
-        free(binary);
-        md_strbuf_finish(&log);
-    }
+    for (int32_t i = 0; i < source.n_launches; i++)
+        (void)compile_gate(&source.launch[i], &f, g->variant, g->registers);
     md_kn_source_finish(&source);
     close_fixture(&f);
 }
 
 static void test_registers(void **state)
 {
-    md_dev_nvrtc nvrtc;
     (void)state;
-    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
-        print_message("NOT COMPILED: %s\n", md_last_error());
-        skip();
-    }
+    need_nvrtc();
     for (size_t i = 0; i < MD_COUNT(gates); i++)
         compile(&gates[i]);
 }

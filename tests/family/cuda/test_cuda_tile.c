@@ -1,8 +1,7 @@
 /* Short rows side by side in memory (row_tile), without a GPU: which stages are taken, where envelopes end, how tiles
  * are launched, and kernels that keep to their registers (needs NVRTC). */
-#include "family/cuda/target_fixture.h"
+#include "family/cuda/gate_fixture.h"
 
-#include "device/nvrtc/nvrtc.h"
 #include "family/numeric.h"
 #include "tune/tune.h"
 
@@ -129,35 +128,19 @@ static void compile(size_t i, int capability)
     const md_fa_family *family = NULL;
     md_fa_config config;
     md_kn_source source = {0};
-    md_strbuf log = {0};
-    md_dev_cubin cubin;
-    void *binary = NULL;
-    size_t n = 0;
     open_fixture(&f, gates[i].text, gates[i].dtype);
     assert_ok(md_dev_cuda_assume(&f.facts, capability));
     assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, gates[i].variant));
     assert_ok(md_fa_emit(&source, family, &f.target, &config));
-    const char *text = md_strbuf_text(&source.launch[0].text);
-    if (md_dev_nvrtc_compile(&binary, &n, &log, text, f.facts.arch) != MD_OK)
-        fail_msg("%s: %s\n%.2000s", gates[i].variant, md_last_error(), md_strbuf_text(&log));
-    assert_ok(md_dev_nvrtc_check(&cubin, binary, n, md_strbuf_text(&log), text, source.launch[0].entry));
-    print_message("%s, sm_%d: %d registers\n", gates[i].variant, capability, (int)cubin.registers);
-    assert_int_equal(cubin.frame_bytes, 0);
-    assert_true(cubin.registers <= gates[i].registers);
-    free(binary);
-    md_strbuf_finish(&log);
+    (void)compile_gate(&source.launch[0], &f, gates[i].variant, gates[i].registers);
     md_kn_source_finish(&source);
     close_fixture(&f);
 }
 
 static void test_registers(void **state)
 {
-    md_dev_nvrtc nvrtc;
     (void)state;
-    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
-        print_message("ROWS OF TILES ARE NOT COMPILED: %s\n", md_last_error());
-        skip();
-    }
+    need_nvrtc();
     for (size_t i = 0; i < MD_COUNT(gates); i++) {
         compile(i, 80);
         compile(i, 90);
