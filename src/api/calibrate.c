@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* BUDGET_MS: of all measurements. DELAY_MS: a program that ends before begins none. */
+/* BUDGET_MS: of all measurements. DELAY_MS: a program that ends before times no kernels. */
 enum { BUDGET_MS = 2000, DELAY_MS = 1000, HOUR_S = 3600, DAY_S = 24 * HOUR_S, MOST_DAYS = 30 };
 
 /* A GPU's constants were fitted to two chips, and its facts are the same at each start: only where it is asked for. */
@@ -135,14 +135,12 @@ void md_api_calibrate(md_context *c)
         return;
     c->calibration.is_on = true;
     c->calibration.owner = getpid();
-    bool is_enough = find(found, c) && is_lasting(found);
-    if (!is_enough && c->dev->facts.can_compile && c->env.calibrate == MD_CALIBRATE_WAIT) {
+    const bool lacks_factors = !(find(found, c) && is_lasting(found)) && c->dev->facts.can_compile;
+    if (lacks_factors && c->env.calibrate == MD_CALIBRATE_WAIT)
         calibrate_now(c);
-        is_enough = true;
-    }
     if (md_tn_calibration_factors(&c->calibration.factors, &c->calibration.found))
         c->dev->facts.factors = &c->calibration.factors;
-    if (c->calibration.lacks_rates || (!is_enough && c->dev->facts.can_compile && md_sr_is_writable(c->store)))
+    if (c->calibration.lacks_rates || (lacks_factors && md_api_calibrates_later(c)))
         begin(c);
 }
 
@@ -152,7 +150,7 @@ void md_api_end_calibration(md_context *c)
     atomic_store(&c->calibration.is_closing, 1);
     while (md_tn_stored_is_own(c->stored) && atomic_load_explicit(&c->calibration.is_running, memory_order_acquire))
         (void)nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
-    /* a program that ended before: else a machine of short programs would estimate for ever */
+    /* of a program that ended before: where all are short, each would estimate anew */
     if (!atomic_load(&c->calibration.is_running) && c->calibration.lacks_rates && c->calibration.owner == getpid())
         measure_rates(c);
 }

@@ -130,8 +130,9 @@ def _biased(g: Any, v: Value, bias: Any) -> Value:
 
 
 # At the sizes of the first call. With activations around it, one thread: 8,192 results of 3 x 3 filters took 48 us, eager
-# 68; 51,200 took 148, eager 106. An H200: 602,112 and a small one of one axis took 110, eager 135; more were not tried.
-# Filters of more points have too many tensors for a kernel: each point is a view.
+# 68; 51,200 took 148, eager 106. An H200: 602,112 and a small one of one axis took 110, eager 135; larger ones with
+# channels last took up to twice cuDNN's time. Filters of more points have too many tensors for a kernel: each point is a
+# view.
 _MOST_DEPTHWISE = {"cpu": 16384, "cuda": 1 << 20}
 _MOST_OF_FILTER = 9
 
