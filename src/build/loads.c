@@ -37,6 +37,13 @@ static bool is_time_to_notify(md_bd *builder)
     return true;
 }
 
+/* Once exit() has begun, libraries may be gone. */
+static md_status ask_library(const load *l, bool may_load)
+{
+    return md_jobs_are_awaited() ? md_fail(MD_UNSUPPORTED, "the process ends")
+                                 : l->family->load_library_call(l->builder->dev, &l->call, may_load);
+}
+
 /* Does the job, unless another thread has begun to. */
 static void run(load *l)
 {
@@ -47,12 +54,12 @@ static void run(load *l)
     pthread_mutex_unlock(&builder->lock);
     if (!is_mine)
         return;
-    const md_status status = l->family->load_library_call(builder->dev, &l->call, may_load);
+    const md_status status = ask_library(l, may_load);
     if (status != MD_OK && status != MD_NOT_FOUND)
         md_log_at(builder->dev->log, MD_LOG_INFO, "%s does not serve a product, own kernels do: %s", l->family->name,
                   md_last_error());
     md_fa_answer answer = {0};
-    if (l->family->library_answer)
+    if (l->family->library_answer && !md_jobs_are_awaited())
         answer = l->family->library_answer(builder->dev, &builder->dev->facts, &l->call);
     pthread_mutex_lock(&builder->lock);
     l->answer = answer;

@@ -3,11 +3,29 @@
 
 #include "base/task/jobs.h"
 #include "base/task/thread.h"
+#include "device/nvrtc/nvrtc.h"
 
 #if MD_HAVE_CUDA
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
+
+/* Libraries are opened again and again, to find out whether they are there. */
+static void keep_objects(void *library)
+{
+    enum { LIBRARIES = 4 };
+    static _Atomic(void *) kept[LIBRARIES];
+    for (int i = 0; i < LIBRARIES; i++) {
+        void *seen = NULL;
+        if (atomic_compare_exchange_strong(&kept[i], &seen, library)) {
+            (void)md_dev_keep_objects(library);
+            return;
+        }
+        if (seen == library)
+            return;
+    }
+}
 
 bool md_dev_library_open(const char *const *soname, int32_t n_sonames, const md_dev_library_function *list, int32_t n)
 {
@@ -17,6 +35,7 @@ bool md_dev_library_open(const char *const *soname, int32_t n_sonames, const md_
     if (!lib)
         return false;
     md_jobs_rest_at_exit();
+    keep_objects(lib);
     for (int32_t i = 0; i < n; i++) {
         void *symbol = dlsym(lib, list[i].name);
         if (!symbol)

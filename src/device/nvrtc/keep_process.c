@@ -36,8 +36,8 @@ static int answer_limit(int resource, const struct rlimit *wanted)
     return 0;
 }
 
-/* What the library registers while it compiles would be destroyed first of all in exit(), under a compilation that
- * still runs. It stays loaded, so nothing needs to be destroyed. */
+/* What the library registers while it works would be destroyed first of all in exit(), under a call of it that still
+ * runs. It stays loaded, so nothing needs to be destroyed. */
 static int answer_atexit(void (*destroy)(void *object), void *object, void *library)
 {
     (void)destroy, (void)object, (void)library;
@@ -131,25 +131,39 @@ static bool redirect(const imports *from, const char *name, uintptr_t value, boo
     return is_done;
 }
 
-bool md_dev_keep_process(void *library)
+/* An import and what replaces it. */
+typedef struct replaced {
+    const char *name;
+    void (*replacement)(void);
+} replaced;
+
+static bool redirect_all(void *library, const replaced *list, int n)
 {
     struct link_map *map = NULL;
     imports from;
     if (JUMP_SLOT < 0 || !library || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || !map || !read_imports(&from, map))
         return false;
     md_exit_stay_loaded(); /* the library keeps calling the functions above */
-    static const struct {
-        const char *name;
-        void (*replacement)(void);
-    } list[] = {{"signal", (void (*)(void))answer_signal},
-                {"__cxa_atexit", (void (*)(void))answer_atexit},
-                {"sigaction", (void (*)(void))answer_sigaction},
-                {"setrlimit", (void (*)(void))answer_limit},
-                {"setrlimit64", (void (*)(void))answer_limit}};
     bool is_done = true, is_new = false;
-    for (int i = 0; i < MD_COUNT(list); i++)
+    for (int i = 0; i < n; i++)
         is_done = redirect(&from, list[i].name, (uintptr_t)list[i].replacement, &is_new) && is_done;
     if (is_new)
         md_jobs_rest_at_exit(); /* not for each text */
     return is_done;
+}
+
+bool md_dev_keep_process(void *library)
+{
+    static const replaced list[] = {{"signal", (void (*)(void))answer_signal},
+                                    {"__cxa_atexit", (void (*)(void))answer_atexit},
+                                    {"sigaction", (void (*)(void))answer_sigaction},
+                                    {"setrlimit", (void (*)(void))answer_limit},
+                                    {"setrlimit64", (void (*)(void))answer_limit}};
+    return redirect_all(library, list, MD_COUNT(list));
+}
+
+bool md_dev_keep_objects(void *library)
+{
+    static const replaced list[] = {{"__cxa_atexit", (void (*)(void))answer_atexit}};
+    return redirect_all(library, list, MD_COUNT(list));
 }

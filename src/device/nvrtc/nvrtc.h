@@ -103,5 +103,9 @@ md_status md_dev_ahead_open(md_dev **out, const md_dev_options *options, const c
  * corruption". It also removes the limit of the stack, which threads and children that are made later inherit. And
  * exit() destroyed what NVRTC makes while it compiles, in front of all that was registered before. */
 bool md_dev_keep_process(void *library);
+/** The same for `__cxa_atexit` alone: what the library makes while it works stays until the process is gone. cuBLASLt
+ * makes tables at the first product of a kind, which exit() destroyed in front of all that was registered before, under
+ * background jobs that asked for answers. */
+bool md_dev_keep_objects(void *library);
 
 #endif

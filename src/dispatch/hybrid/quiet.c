@@ -2,6 +2,7 @@
 #include "dispatch/hybrid/internal.h"
 
 #include "base/clock.h"
+#include "base/task/jobs.h"
 #include "dispatch/cache/plan_cache.h"
 #include "tune/bench/bench.h"
 
@@ -73,7 +74,7 @@ static bool is_quiet(md_ds_quiet *quiet)
 
 static bool is_ending(const md_ds_quiet *quiet)
 {
-    return atomic_load_explicit(&quiet->hybrid->is_ending, memory_order_acquire);
+    return atomic_load_explicit(&quiet->hybrid->is_ending, memory_order_acquire) || md_jobs_are_awaited();
 }
 
 static uint64_t end_of_patience(const md_ds_quiet *quiet)

@@ -4,7 +4,12 @@
 #include "dispatch/select/select.h"
 #include "dispatch/call/call.h"
 #include "support/check.h"
+#include "base/task/jobs.h"
 #include "tune/tune.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { OWN = 0, LIBRARY = 20 }; /* marks: 10 * family + v */
 enum { HINT = 4096, AT_HINT = 1 }; /* the op's only hint; loads that its creation begins */
@@ -372,6 +377,35 @@ static void a_library_alone_or_pinned_loads_in_the_call(void **state)
     md_ds_op_destroy(&pinned);
 }
 
+static int32_t n_before_exit;
+
+static void call_at_exit(void)
+{
+    md_status status = MD_OK;
+    (void)script_call(&status, op, 100, 1);
+    _exit(atomic_load(&script_now.n_loads) == n_before_exit ? 0 : 1);
+}
+
+/* The library may be gone. */
+static void exit_asks_nothing_of_libraries(void **state)
+{
+    (void)state;
+    md_ds_op_destroy(&op);
+    op = make("Y[n] = X[n]", "gamma/v0_w0");
+    end_loads();
+    const pid_t child = fork();
+    if (child == 0) {
+        n_before_exit = atomic_load(&script_now.n_loads);
+        (void)atexit(call_at_exit);
+        md_jobs_rest_at_exit();
+        exit(0);
+    }
+    int status = -1;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +430,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_fast_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_or_pinned_loads_in_the_call, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(exit_asks_nothing_of_libraries, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
