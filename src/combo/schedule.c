@@ -39,7 +39,7 @@ static md_status add_shape(md_cb_shape **out, scheduler *s, md_ds_op *op, md_ds_
         md_ds_shape_entry_release(entry);
         return md_fail_memory();
     }
-    plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_of(entry), 1};
+    plan->shape[plan->n_shapes++] = (md_cb_shape){op, entry, md_ds_plan_to_serve(entry), 1};
     *out = &plan->shape[plan->n_shapes - 1];
     plan->is_stand_in |= (*out)->plan->is_stand_in;
     plan->may_change |= (*out)->plan->is_stand_in || op->hybrid;

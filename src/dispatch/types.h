@@ -54,6 +54,10 @@ typedef struct md_ds_stage_choice {
     bool is_idle;
 } md_ds_stage_choice;
 
+/* Whether a call was served by a plan: until then another may take its place whatever its bits are, and afterwards none
+ * serves by it. */
+typedef enum md_ds_usage { MD_DS_UNUSED, MD_DS_SERVES, MD_DS_RETIRED } md_ds_usage;
+
 /* How a shape is served: the pick of each stage, and where temporaries and workspace lie in the memory of a call.
  * Never changes once a shape entry has it. */
 typedef struct md_ds_plan {
@@ -65,6 +69,7 @@ typedef struct md_ds_plan {
     bool may_load; /* a stage has an `unloaded` variant. Calls are counted until its load pays; no launch plan before */
     _Atomic int32_t has_begun_load;
     _Atomic int32_t has_no_launch_plan; /* and never will: library calls, too many parameters */
+    _Atomic int32_t use; /* md_ds_usage */
     double model_us; /* of all stages */
     size_t workspace_bytes; /* temporaries and workspace, of which those that no stage needs together share memory */
     /* of the stage with the most packed operands: behind the workspace, for calls whose operands are not packed */
@@ -74,6 +79,12 @@ typedef struct md_ds_plan {
     size_t temp_offset[MD_FX_MAX_TENSORS];
     md_ds_stage_choice stage[]; /* one per stage */
 } md_ds_plan;
+
+/** True if no call was served by the plan so far. */
+static inline bool md_ds_plan_is_unused(const md_ds_plan *plan)
+{
+    return atomic_load_explicit(&plan->use, memory_order_acquire) == MD_DS_UNUSED;
+}
 
 /* What a shape that was not met before may cost. */
 typedef enum md_ds_effort {

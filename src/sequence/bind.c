@@ -191,7 +191,7 @@ static md_status choose(md_ds_bound *bound, md_sq_shape *shape, md_sq *sq, int32
     }
     bound->is_patient = is_patient;
     MD_TRY(md_ds_find(&part->entry, op, NULL, bound));
-    part->plan = md_ds_plan_of(part->entry);
+    part->plan = md_ds_plan_to_serve(part->entry);
     part->form = MD_SQ_CALL;
     for (int32_t s = 0; s < op->n_stages; s++)
         if (!part->plan->stage[s].is_idle)

@@ -83,7 +83,7 @@ bool md_sq_shape_is_stale(md_sq_shape *shape)
             continue;
         if (part->form != MD_SQ_LAUNCHES || !has_same_kernels(now, part->plan, part->op->n_stages))
             return true;
-        part->plan = now;
+        part->plan = md_ds_plan_to_serve(part->entry);
         is_new = true;
     }
     if (is_new)

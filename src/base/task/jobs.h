@@ -28,8 +28,8 @@ void md_jobs_hasten_later(md_jobs *jobs, void (*run)(void *context));
 void md_jobs_expect_later(md_jobs *jobs);
 /** From now on exit() waits for the jobs that run, in all queues of the process, and lets no other begin, before it
  * takes down what was loaded until now: a job that calls a library which is gone crashes. Call it after a library was
- * loaded. Who still waits for jobs after two seconds gets them run: a job that calls a library asks first whether exit()
- * has begun (md_jobs_are_awaited). */
+ * loaded. Who still waits for jobs after two seconds gets them run: a job that calls a library asks first whether
+ * exit() has begun (md_jobs_are_awaited). */
 void md_jobs_rest_at_exit(void);
 /** True once exit() waits: a long job ends as soon as it can. */
 bool md_jobs_are_awaited(void);

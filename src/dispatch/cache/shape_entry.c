@@ -1,6 +1,7 @@
 /* The lifetime of shape entries, and what their calls took. */
 #include "dispatch/cache/shape_entry.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 void md_ds_shape_entry_free(void *entry)
@@ -36,6 +37,28 @@ void md_ds_shape_entry_count(md_ds_shape_entry *entry, double us)
         return;
     atomic_fetch_add_explicit(&entry->time_ns, (uint64_t)(us * 1e3), memory_order_relaxed);
     atomic_fetch_add_explicit(&entry->n_timed, 1, memory_order_relaxed);
+}
+
+static bool begin_to_serve(md_ds_plan *plan)
+{
+    int32_t use = atomic_load_explicit(&plan->use, memory_order_acquire);
+    return use == MD_DS_SERVES ||
+           (use == MD_DS_UNUSED && (atomic_compare_exchange_strong(&plan->use, &use, MD_DS_SERVES) ||
+                                    use == MD_DS_SERVES)); /* another call was first */
+}
+
+md_ds_plan *md_ds_plan_to_serve(const md_ds_shape_entry *entry)
+{
+    md_ds_plan *plan = md_ds_plan_of(entry);
+    for (; !begin_to_serve(plan); plan = md_ds_plan_of(entry))
+        sched_yield(); /* a thread puts another plan */
+    return plan;
+}
+
+bool md_ds_plan_retire(md_ds_plan *plan)
+{
+    int32_t unused = MD_DS_UNUSED;
+    return atomic_compare_exchange_strong(&plan->use, &unused, MD_DS_RETIRED);
 }
 
 static bool same_picks(const md_ds_plan *a, const md_ds_plan *b, int32_t n_stages)

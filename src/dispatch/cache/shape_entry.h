@@ -49,6 +49,11 @@ static inline md_ds_plan *md_ds_plan_of(const md_ds_shape_entry *entry)
     return atomic_load_explicit(&entry->plan, memory_order_acquire);
 }
 
+/** The same for a call, a sequence or a combo that runs by it: from now on the plan is one that has served. */
+md_ds_plan *md_ds_plan_to_serve(const md_ds_shape_entry *entry);
+/** True if no call was served by the plan, and none will be: the caller replaces it at once. */
+bool md_ds_plan_retire(md_ds_plan *plan);
+
 static inline void md_ds_shape_entry_hold(md_ds_shape_entry *entry)
 {
     atomic_fetch_add_explicit(&entry->users, 1, memory_order_relaxed);

@@ -130,6 +130,7 @@ void md_ds_add_launch_plan(md_ds_op *op, const md_ds_call_args *call, md_ds_shap
     if (entry->is_loose || plan->is_stand_in || plan->may_load ||
         atomic_load_explicit(&plan->has_no_launch_plan, memory_order_relaxed))
         return;
+    plan = md_ds_plan_to_serve(entry);
     int32_t n = md_ds_launch_plan_make(launch_plan, op, call, plan, bound);
     if (n) {
         md_ds_launch_head *head = md_ds_launch_head_of(op, launch_plan);

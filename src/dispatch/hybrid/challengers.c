@@ -201,7 +201,7 @@ int32_t md_ds_choose_challengers(md_ds_trial *t, const md_ds_trial_job *j)
     return t->n_challengers;
 }
 
-int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *j, int32_t stage)
+int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *j, int32_t stage, bool own_bits)
 {
     md_ds_pool *pool = &j->op->stage[stage];
     const md_ds_plan *plan = md_ds_plan_of(j->entry);
@@ -213,7 +213,7 @@ int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *j, int32_t stage
     predict(us, model_us, j->op, stage, n, j);
     for (int32_t i = 0; i < n; i++)
         if (us[i] > 0.0 && us[i] * (1.0 + MD_DS_MODEL_ERROR) < us[own] && (best < 0 || us[i] < us[best]) &&
-            (!j->op->policy.races_cheaply || pool->variant[i]->numeric_class == pool->variant[own]->numeric_class))
+            (!own_bits || pool->variant[i]->numeric_class == pool->variant[own]->numeric_class))
             best = i;
     *out = plan->stage[stage].pick;
     out->variant = best;

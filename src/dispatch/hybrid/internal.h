@@ -84,11 +84,13 @@ int32_t md_ds_next_challenger(struct md_ds_hybrid *hybrid, md_ds_shape_entry *en
 void md_ds_set_rate(const struct md_ds_hybrid *hybrid, md_ds_trial *trial);
 
 /** From now on the entry's shape is served with this pick in one stage, whose variant is ready and fits the shape.
- * Calls under way finish as they began. OUT_OF_MEMORY leaves all as it was. */
+ * Calls under way finish as they began. With only_unused NOT_FOUND if the plan has served a call. Errors change
+ * nothing. */
 md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
-                       const md_ds_pick *pick);
-/** The challenger serves from now on. */
-void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger);
+                       const md_ds_pick *pick, bool only_unused);
+/** The challenger serves from now on. With only_unused false if a call was served by the plan before. */
+bool md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger,
+                          bool only_unused);
 /** Keeps what the trial decided, once. */
 void md_ds_keep_verdict(md_ds_op *op, const md_ds_shape_entry *entry);
 /** Tells the correction of the model what was measured of a challenger. */
@@ -119,9 +121,9 @@ bool md_ds_is_listed(const md_ds_challenger *list, int32_t n, int32_t variant);
 /** True if a variant that is being built may be faster at the shape than what serves a stage, by the model and its
  * error: a trial waits for it. */
 bool md_ds_awaits(const md_ds_trial_job *job);
-/** The variant that is ahead of what serves the stage by more than the model errs; with races_cheaply one of the same
+/** The variant that is ahead of what serves the stage by more than the model errs; with own_bits one of the same
  * numeric class. -1: none. */
-int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *job, int32_t stage);
+int32_t md_ds_find_sure(md_ds_pick *out, const md_ds_trial_job *job, int32_t stage, bool own_bits);
 
 /* ---- prepare.c */
 

@@ -99,7 +99,7 @@ static void replace_incumbent(md_ds_trial *t, const md_ds_trial_job *j)
         return;
     md_ds_pick pick = t->challenger[1].plan->stage[t->stage].pick;
     pick.variant = t->challenger[1].variant;
-    if (md_ds_switch(j->op, j->entry, &j->shape, t->stage, &pick) != MD_OK)
+    if (md_ds_switch(j->op, j->entry, &j->shape, t->stage, &pick, false) != MD_OK)
         return;
     md_ds_trial_switch(t, 1);
     const int32_t last = --t->n_challengers;
@@ -125,13 +125,14 @@ static void switch_by_model(const md_ds_trial_job *j)
     md_ds_op *op = j->op;
     for (int32_t s = 0; s < op->n_stages && op->hybrid->is_idle_only; s++) {
         md_ds_pick pick;
-        const int32_t best = md_ds_find_sure(&pick, j, s);
+        const bool is_unused = op->policy.races_cheaply && md_ds_plan_is_unused(md_ds_plan_of(j->entry));
+        const int32_t best = md_ds_find_sure(&pick, j, s, op->policy.races_cheaply && !is_unused);
         if (best < 0 || op->policy.agrees)
             continue;
         const int32_t both[] = {best, pick.runner_up};
         md_ds_agree(op, s, both, MD_COUNT(both), &j->shape);
         if (atomic_load_explicit(&op->stage[s].agreement[best], memory_order_relaxed) < MD_TN_DIFFERS &&
-            md_ds_switch(op, j->entry, &j->shape, s, &pick) == MD_OK)
+            md_ds_switch(op, j->entry, &j->shape, s, &pick, is_unused) == MD_OK)
             atomic_fetch_add_explicit(&op->count.switches, 1, memory_order_relaxed);
     }
 }
@@ -186,12 +187,12 @@ static bool follow(md_ds_trial_job *j)
         return false;
     j->has_followed = true;
     for (int32_t s = 0; s < op->n_stages; s++) {
-        int32_t added = -1;
+        bool added = false;
         if (!plan->stage[s].is_idle && plan->stage[s].pick.source == MD_DS_MODEL &&
             md_ds_pool_may_follow(&op->stage[s]))
             (void)md_ds_pool_follow(&added, &op->stage[s], &j->shape, plan->stage[s].pick.variant,
                                     op->policy.races_cheaply);
-        has_added |= added >= 0;
+        has_added |= added;
     }
     if (has_added)
         atomic_fetch_add_explicit(&op->count.adopted, 1, memory_order_relaxed);
@@ -208,7 +209,7 @@ static bool is_early(md_ds_trial_job *j)
 static bool work(md_ds_trial_job *j)
 {
     md_ds_op *op = j->op;
-    if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN)
+    if (atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN || md_jobs_are_awaited())
         return false;
     if (!md_ds_trial_in(j->entry)) {
         if (is_early(j))

@@ -231,8 +231,23 @@ static void free_means(md_ds_trial *t)
     }
 }
 
-/* The fastest becomes the incumbent, and the trial is over. After a cheap race the fastest of those with the
- * incumbent's bits does; if another one is faster, the next process begins with it. The lock is held. */
+/* The fastest becomes the incumbent. After a cheap race the fastest of those with the incumbent's bits does, unless no
+ * call was served by the plan so far; if another one is faster, the next process begins with it. */
+static void serve_fastest(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
+{
+    md_ds_trial *t = md_ds_trial_in(entry);
+    const bool is_cheap = h->op->policy.races_cheaply;
+    const int32_t fastest = find_fastest(h->op, t, false), own = is_cheap ? find_fastest(h->op, t, true) : fastest,
+                  variant = t->challenger[fastest].variant;
+    if (fastest != own && md_ds_make_incumbent(h->op, entry, &t->shape, fastest, true))
+        return;
+    if (fastest != own)
+        t->fastest = variant;
+    if (own > 0)
+        (void)md_ds_make_incumbent(h->op, entry, &t->shape, own, false);
+}
+
+/* The trial is over. The lock is held. */
 static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
 {
     static const double hopeless = 1000.0;
@@ -240,12 +255,7 @@ static void finish_race(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     md_tn_take_clock(h->op->runtime->dev);
     const md_tn_summary own = idle_bench_result(t->idle, t->challenger[0].variant);
     take_times(h, t);
-    const int32_t fastest = find_fastest(h->op, t, false),
-                  best = h->op->policy.races_cheaply ? find_fastest(h->op, t, true) : fastest;
-    if (fastest != best)
-        t->fastest = t->challenger[fastest].variant;
-    if (best > 0)
-        md_ds_make_incumbent(h->op, entry, &t->shape, best);
+    serve_fastest(h, entry);
     for (int32_t i = 1; i < t->n_challengers && t->challenger[0].idle_us > 0.0; i++)
         if (t->challenger[i].idle_us > 0.0)
             t->challenger[i].expected = t->challenger[i].idle_us / t->challenger[0].idle_us;

@@ -9,6 +9,7 @@
 #include "tune/bench/bench.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static void count_one(_Atomic uint64_t *count)
 {
@@ -18,18 +19,25 @@ static void count_one(_Atomic uint64_t *count)
 /* ---- What times lead to */
 
 md_status md_ds_switch(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t stage,
-                       const md_ds_pick *pick)
+                       const md_ds_pick *pick, bool only_unused)
 {
-    md_ds_plan *plan = NULL;
-    MD_TRY(md_ds_plan_with(&plan, op, md_ds_plan_of(entry), shape, stage, pick));
+    md_ds_plan *plan = NULL, *old = md_ds_plan_of(entry);
+    MD_TRY(md_ds_plan_with(&plan, op, old, shape, stage, pick));
     pthread_mutex_lock(&op->lock_of_entries);
-    md_ds_shape_entry_put_plan(entry, plan, op->n_stages);
+    const bool may = !only_unused || (md_ds_plan_of(entry) == old && md_ds_plan_retire(old));
+    if (may)
+        md_ds_shape_entry_put_plan(entry, plan, op->n_stages);
     pthread_mutex_unlock(&op->lock_of_entries);
+    if (!may) {
+        free(plan);
+        return MD_NOT_FOUND;
+    }
     md_ds_plan_cache_renew(atomic_load_explicit(&op->plan_cache, memory_order_acquire), op);
     return MD_OK;
 }
 
-void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger)
+bool md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_shape *shape, int32_t challenger,
+                          bool only_unused)
 {
     md_ds_trial *t = md_ds_trial_in(entry);
     const md_ds_challenger *next = &t->challenger[challenger], *now = &t->challenger[0];
@@ -45,12 +53,14 @@ void md_ds_make_incumbent(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_sh
     if (op->policy.agrees) {
         if (entry->key && us > 0.0 && pick.variant >= 0)
             md_ds_propose(op, t->stage, md_hash128(entry->key, entry->key_bytes), pick.variant, us);
-        return;
+        return true;
     }
-    if (md_ds_switch(op, entry, shape, t->stage, &pick) != MD_OK)
-        return;
-    md_ds_trial_switch(t, challenger);
-    count_one(&op->count.switches);
+    const md_status status = md_ds_switch(op, entry, shape, t->stage, &pick, only_unused);
+    if (status == MD_OK) {
+        md_ds_trial_switch(t, challenger);
+        count_one(&op->count.switches);
+    }
+    return status != MD_NOT_FOUND;
 }
 
 /* What was found to be the fastest: the incumbent, what waits for an agreement of ranks, or for the next process. */
@@ -129,7 +139,7 @@ static void judge_challenger(struct md_ds_hybrid *h, md_ds_shape_entry *entry)
     md_ds_trial *t = md_ds_trial_in(entry);
     const md_ds_verdict v = md_ds_trial_judge(t);
     if (v == MD_DS_SWITCH)
-        md_ds_make_incumbent(h->op, entry, &t->shape, t->current);
+        (void)md_ds_make_incumbent(h->op, entry, &t->shape, t->current, false);
     if (v != MD_DS_GO_ON)
         drop_challenger(h, t, t->current);
 }
@@ -142,7 +152,7 @@ static void watch(struct md_ds_hybrid *h, md_ds_shape_entry *entry, double us)
         return;
     count_one(&h->op->count.demotions);
     if (better > 0)
-        md_ds_make_incumbent(h->op, entry, &md_ds_trial_in(entry)->shape, better);
+        (void)md_ds_make_incumbent(h->op, entry, &md_ds_trial_in(entry)->shape, better, false);
 }
 
 static void record_challenger(struct md_ds_hybrid *h, md_ds_trial *t, int32_t challenger, double us)

@@ -35,9 +35,9 @@ enum { MD_DS_MOST_FOLLOWED = 16 };
 #define MD_DS_FOLLOW_GAIN 1.1
 
 bool md_ds_pool_may_follow(const md_ds_pool *pool);
-/** Starts building the model's best for the shape, which `own` serves, if that is much slower. keeps_bits: of own's
- * numeric class. *added: its number; -1: none. Takes up to some ms. */
-md_status md_ds_pool_follow(int32_t *added, md_ds_pool *pool, const md_kn_shape *shape, int32_t own, bool keeps_bits);
+/** Starts building the model's best for the shape, which `own` serves, if that is much slower. keeps_bits: the best of
+ * own's numeric class, too, since that of another class serves other shapes alone. Takes up to some ms. */
+md_status md_ds_pool_follow(bool *has_added, md_ds_pool *pool, const md_kn_shape *shape, int32_t own, bool keeps_bits);
 /** Starts building what an earlier process added. INVALID_ARGUMENT for a name that is none. */
 md_status md_ds_pool_follow_name(int32_t *added, md_ds_pool *pool, const char *name);
 

@@ -37,25 +37,34 @@ static bool find_best(best *out, const md_ds_pool *pool, const md_kn_shape *shap
     return out->family != NULL;
 }
 
-md_status md_ds_pool_follow(int32_t *added, md_ds_pool *pool, const md_kn_shape *shape, int32_t own, bool keeps_bits)
+/* The best of a numeric class, or of all, where it gains enough beside own_us. */
+static md_status add_best(bool *has_added, md_ds_pool *pool, const md_kn_shape *shape, uint64_t class, double own_us)
 {
-    const md_bd_variant *v = pool->variant[own];
-    const md_fa_target target = md_bd_variant_target(v, &pool->target);
-    const double own_us = md_tn_predict_us(&target, v->family, &v->config, shape->size);
     best b;
     char name[MD_FA_NAME];
-    *added = -1;
+    int32_t added = -1;
     if (atomic_load_explicit(&pool->n_followed, memory_order_relaxed) >= MD_DS_MOST_FOLLOWED ||
-        !find_best(&b, pool, shape, keeps_bits ? v->numeric_class : 0) || !(own_us > MD_DS_FOLLOW_GAIN * b.us))
+        !find_best(&b, pool, shape, class) || !(own_us > MD_DS_FOLLOW_GAIN * b.us))
         return MD_OK;
     md_fa_name(name, b.family, &b.config);
     if (md_ds_pool_find(pool, name) >= 0)
         return MD_OK;
     const md_ds_candidate candidate = {b.family, b.config, MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS};
-    MD_TRY(md_ds_pool_add(added, pool, &candidate));
-    if (*added >= 0)
+    MD_TRY(md_ds_pool_add(&added, pool, &candidate));
+    if (added >= 0)
         atomic_fetch_add_explicit(&pool->n_followed, 1, memory_order_relaxed);
+    *has_added |= added >= 0;
     return MD_OK;
+}
+
+md_status md_ds_pool_follow(bool *has_added, md_ds_pool *pool, const md_kn_shape *shape, int32_t own, bool keeps_bits)
+{
+    const md_bd_variant *v = pool->variant[own];
+    const md_fa_target target = md_bd_variant_target(v, &pool->target);
+    const double own_us = md_tn_predict_us(&target, v->family, &v->config, shape->size);
+    *has_added = false;
+    MD_TRY(add_best(has_added, pool, shape, 0, own_us));
+    return keeps_bits ? add_best(has_added, pool, shape, v->numeric_class, own_us) : MD_OK;
 }
 
 md_status md_ds_pool_follow_name(int32_t *added, md_ds_pool *pool, const char *name)

@@ -220,7 +220,8 @@ static md_status run_slowly(double *us, run *r)
 md_status md_ds_run(double *us, md_ds_op *op, md_ds_shape_entry *entry, const md_ds_plan *plan, md_stream stream,
                     md_ds_bound *bound)
 {
-    run r = {.op = op, .entry = entry, .plan = plan ? plan : md_ds_plan_of(entry), .stream = stream, .bound = bound};
+    run r = {
+        .op = op, .entry = entry, .plan = plan ? plan : md_ds_plan_to_serve(entry), .stream = stream, .bound = bound};
     double spent = -1.0;
     md_status s;
     if (r.plan->is_stand_in)

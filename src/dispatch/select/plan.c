@@ -148,6 +148,7 @@ md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan
     copy->older = NULL;
     atomic_init(&copy->has_no_launch_plan, false);
     atomic_init(&copy->has_begun_load, false);
+    atomic_init(&copy->use, md_ds_plan_is_unused(plan) ? MD_DS_UNUSED : MD_DS_SERVES);
     if (pick->variant != MD_DS_BY_PARTS)
         copy->stage[stage] = (md_ds_stage_choice){.pick = *pick, .wished = -1};
     if (op->program->stage[stage].kind == MD_ST_CHAIN)

@@ -25,7 +25,7 @@ static void a_switch_replaces_plans(void **state)
     for (int round = 0; round < 20; round++) {
         md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
         pick.variant = !pick.variant;
-        assert_ok(md_ds_switch(op, entry, &shape, 0, &pick));
+        assert_ok(md_ds_switch(op, entry, &shape, 0, &pick, false));
         for (int i = 0; i < 5; i++)
             assert_int_equal(marks_call(op, 3), pick.variant ? 10 : 0);
         assert_int_equal(entry->users, 2);
@@ -140,7 +140,7 @@ static void switch_often(md_ds_op *op)
         }
         md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
         pick.variant = !pick.variant;
-        assert_ok(md_ds_switch(op, entry, &shape, 0, &pick));
+        assert_ok(md_ds_switch(op, entry, &shape, 0, &pick, false));
         atomic_fetch_sub(&entry->users, 1);
     }
 }
@@ -157,6 +157,58 @@ static void switches_under_calls(void **state)
     md_ds_op_destroy(&op);
 }
 
+typedef struct one_call {
+    md_ds_op *op;
+    pthread_barrier_t *start;
+    int64_t n;
+    int32_t mark;
+} one_call;
+
+static void *call_once(void *user)
+{
+    one_call *c = user;
+    md_status status;
+    pthread_barrier_wait(c->start);
+    c->mark = marks_call_status(&status, c->op, c->n);
+    return NULL;
+}
+
+/* Of a call and a switch that may replace an unused plan alone, one is first: no call has the old plan's bits where the
+ * switch took place. */
+static void a_used_plan_is_not_replaced(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 300 };
+    int32_t n_switched = 0;
+    md_ds_op *op = script_op(&marks_world, marks_formula, NULL);
+    for (int64_t n = 1000; n < 1000 + ROUNDS; n++) {
+        pthread_t thread;
+        pthread_barrier_t start;
+        one_call call = {op, &start, n, -1};
+        md_kn_shape shape = {.size = {n}, .stride = {{1}, {1}}, .extent = {{n}, {n}}};
+        const int32_t mark = marks_call(op, n);
+        md_ds_shape_entry *entry = entry_at(op, n);
+        md_ds_pick pick = md_ds_plan_of(entry)->stage[0].pick;
+        pick.variant = !pick.variant;
+        assert_int_equal(md_ds_switch(op, entry, &shape, 0, &pick, true), MD_NOT_FOUND);
+        atomic_store(&md_ds_plan_of(entry)->use, MD_DS_UNUSED);
+        pthread_barrier_init(&start, NULL, 2);
+        assert_int_equal(pthread_create(&thread, NULL, call_once, &call), 0);
+        pthread_barrier_wait(&start);
+        for (int64_t i = 0; i < n % 16; i++)
+            sched_yield();
+        const md_status status = md_ds_switch(op, entry, &shape, 0, &pick, true);
+        pthread_join(thread, NULL);
+        pthread_barrier_destroy(&start);
+        assert_true(status == MD_OK || status == MD_NOT_FOUND);
+        assert_int_equal(call.mark, status == MD_OK ? 10 - mark : mark);
+        assert_int_equal(marks_call(op, n), call.mark);
+        n_switched += status == MD_OK;
+    }
+    printf("%d of %d calls came second\n", n_switched, ROUNDS);
+    md_ds_op_destroy(&op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +216,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(upgrade_under_calls, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(first_calls_of_many_threads, marks_set_up, marks_tear_down),
         cmocka_unit_test_setup_teardown(switches_under_calls, marks_set_up, marks_tear_down),
+        cmocka_unit_test_setup_teardown(a_used_plan_is_not_replaced, marks_set_up, marks_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,25 +237,50 @@ static void a_race_comes_again_without_calls(void **state)
     timed_finish(&op);
 }
 
-/* All calls came while another kernel stood in for the pick. Once that is built nobody calls any more. */
+/* All calls came while another kernel stood in for the pick. Once that is built nobody calls any more, or somebody
+ * does: then its bits stay. */
 static void picks_that_come_late_are_raced(void **state)
 {
     (void)state;
-    timed_call c;
-    md_ds_op *op = cheap_op(&c, 1, 1, 1.0);
-    atomic_store(&op->stage[0].variant[0]->state, MD_BD_QUEUED);
-    call_often(op, &c, 20);
-    assert_int_equal(timed_incumbent(op, &c), 10);
-    assert_int_equal(op->n_trials, 0);
-    atomic_store(&op->stage[0].variant[0]->state, MD_BD_READY);
-    md_ds_upgrade_ready(op);
-    for (int i = 0; i < 10000 && !timed_trial_of(op, &c).is_raced; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    assert_true(timed_trial_of(op, &c).is_raced);
-    call_often(op, &c, 1);
-    assert_int_equal(timed_incumbent(op, &c), 10); /* the upgrade had put 0 */
-    assert_int_equal(op->count.switches, 1);
-    timed_finish(&op);
+    for (int32_t has_own_bits = 0; has_own_bits < 2; has_own_bits++)
+        for (int32_t is_called = 0; is_called < 2; is_called++) {
+            timed_call c;
+            md_ds_op *op = cheap_op(&c, 1, has_own_bits ? 1 : 2, 1.0);
+            atomic_store(&op->stage[0].variant[0]->state, MD_BD_QUEUED);
+            call_often(op, &c, 20);
+            assert_int_equal(timed_incumbent(op, &c), 10);
+            assert_int_equal(op->n_trials, 0);
+            atomic_store(&op->stage[0].variant[0]->state, MD_BD_READY);
+            md_ds_upgrade_ready(op);
+            if (is_called) /* no race can be over by now: it waits for a quiet moment */
+                call_often(op, &c, 1);
+            for (int i = 0; i < 10000 && !timed_trial_of(op, &c).is_raced; i++)
+                nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+            assert_true(timed_trial_of(op, &c).is_raced);
+            call_often(op, &c, 1);
+            const bool switches = has_own_bits || !is_called;
+            assert_int_equal(timed_incumbent(op, &c), switches ? 10 : 0); /* the upgrade had put 0 */
+            assert_int_equal(op->count.switches, switches);
+            timed_finish(&op);
+            script_reset();
+            script_now.is_text = true;
+        }
+}
+
+/* Ops end while trials are made and races run, at any moment. */
+static void ops_end_at_any_moment(void **state)
+{
+    (void)state;
+    enum { ENDS = 200 };
+    for (int i = 0; i < ENDS; i++) {
+        timed_call c;
+        md_ds_op *op = cheap_op(&c, 1, 1 + i % 2, 1.0);
+        call_often(op, &c, 20);
+        nanosleep(&(struct timespec){.tv_nsec = 40000 * (i % 50)}, NULL);
+        timed_finish(&op);
+        script_reset();
+        script_now.is_text = true;
+    }
 }
 
 /* Calls of a shape whose library has not loaded its kernel have no launch plan, so none of them is a sample. */
@@ -365,7 +390,7 @@ static void pools_follow_the_traffic(void **state)
 static void pools_stay_where_nobody_may_add(void **state)
 {
     (void)state;
-    timed_call c;
+    timed_call c, other;
     md_ds_op *op = drifting_op(&c, 20.0);
     call_often(op, &c, 3);
     atomic_store(&op->frozen, MD_DS_FROZEN_READY);
@@ -373,12 +398,17 @@ static void pools_stay_where_nobody_may_add(void **state)
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     assert_int_equal(op->stage[0].n_variants, 1);
     atomic_store(&op->frozen, MD_DS_NOT_FROZEN);
-    script_now.row[SCRIPT_ALPHA][1].numeric = 2; /* other bits */
-    for (int i = 0; i < 5; i++) {
+    script_now.row[SCRIPT_ALPHA][1].numeric = 2; /* other bits: for shapes that were not called yet */
+    for (int i = 0; i < 1000 && op->stage[0].n_variants == 1; i++) {
         call_often(op, &c, 300);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
-    assert_int_equal(op->stage[0].n_variants, 1);
+    assert_int_equal(op->stage[0].n_variants, 2);
+    (void)race(op, &c, 5);
+    assert_int_equal(timed_incumbent(op, &c), 0);
+    timed_make(&other, TIMED_N + 1);
+    assert_ok(md_ds_call(op, NULL, other.arg, 3));
+    assert_int_equal(timed_incumbent(op, &other), 1);
     timed_finish(&op);
 }
 
@@ -437,6 +467,7 @@ int main(void)
         TEST(a_race_comes_again_without_calls),
         TEST(races_wait_for_what_may_win),
         TEST(picks_that_come_late_are_raced),
+        TEST(ops_end_at_any_moment),
         TEST(shapes_without_samples_are_raced),
         TEST(pools_follow_the_traffic),
         TEST(pools_stay_where_nobody_may_add),

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { TIMED_MARKS = 40, TIMED_N = 300, TIMED_MADE = 64 };
+enum { TIMED_MARKS = 40, TIMED_N = 300, TIMED_MADE = 512 };
 
 typedef struct timed {
     script_world world;
