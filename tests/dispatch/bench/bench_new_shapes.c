@@ -1,5 +1,8 @@
-/* What the first call of a shape costs over a later one: bench_new_shapes [SHAPES [products]]. 40 ops are alive, or 8
- * of products, among whose variants are the library's; nothing may be compiled. One JSON line. Not a test. */
+/* What the first call of a shape costs over a later one: bench_new_shapes [SHAPES [rows|products [split]]]. 40 ops are
+ * alive, or 8 of products, among whose variants are the library's; nothing may be compiled. Not a test.
+ *
+ * A JSON line for all shapes, and one for their second half: in the first, libraries still load for hints. split: the
+ * plan is asked for before the first call, which then only launches; lines for both. */
 #include "md_build_config.h"
 
 #include <stdio.h>
@@ -31,6 +34,7 @@ static md_context *context;
 static cudaStream_t stream;
 static md_op *op[MOST_LIVE];
 static int live;
+static uint64_t compiled; /* texts before the first call */
 
 static void draw_sizes(char *out, size_t n, const md_op *o, uint32_t seed)
 {
@@ -41,9 +45,14 @@ static void draw_sizes(char *out, size_t n, const md_op *o, uint32_t seed)
         snprintf(out, n, "i=%d, %s=%d", few, md_op_dim(o, "k") >= 0 ? "k" : "j", many);
 }
 
+typedef struct times {
+    double choose_ns, first_ns, warm_ns; /* choose: without `splits` 0 */
+} times;
+
 /* The time of the first call, and of the fourth. */
-static void time_shape(double *first_ns, double *warm_ns, void *memory, uint32_t seed)
+static void time_shape(times *out, void *memory, uint32_t seed, bool splits)
 {
+    md_choice choice;
     md_tensor t[TENSORS];
     md_arg arg[TENSORS];
     char sizes[64];
@@ -56,38 +65,55 @@ static void time_shape(double *first_ns, double *warm_ns, void *memory, uint32_t
         arg[i] = md_t(&t[i]);
     }
     uint64_t start = md_clock_ns();
+    if (splits)
+        CHECK(md_choice_of(&choice, o, arg, n));
+    out->choose_ns = splits ? (double)(md_clock_ns() - start) : 0.0;
+    start = md_clock_ns();
     CHECK(md_call(o, stream, arg, n));
-    *first_ns = (double)(md_clock_ns() - start);
+    out->first_ns = (double)(md_clock_ns() - start);
     CHECK(md_sync(context, stream));
     CHECK(md_call(o, stream, arg, n));
     CHECK(md_call(o, stream, arg, n));
     CHECK(md_sync(context, stream));
     start = md_clock_ns();
     CHECK(md_call(o, stream, arg, n));
-    *warm_ns = (double)(md_clock_ns() - start);
+    out->warm_ns = (double)(md_clock_ns() - start);
     CHECK(md_sync(context, stream));
 }
 
-static void run(const char *what, long n)
+static void print(const char *what, const char *part, const times *t, long n, bool is_choice)
 {
-    double *difference = malloc((size_t)n * sizeof *difference), *warm = malloc((size_t)n * sizeof *warm);
+    double *us = malloc((size_t)n * sizeof *us), *warm = malloc((size_t)n * sizeof *warm);
+    for (long k = 0; k < n; k++) {
+        warm[k] = t[k].warm_ns / 1e3;
+        us[k] = is_choice ? t[k].choose_ns / 1e3 : (t[k].first_ns - t[k].warm_ns) / 1e3;
+    }
+    md_sort_doubles(us, (size_t)n);
+    md_sort_doubles(warm, (size_t)n);
+    printf("{\"case\": \"new shapes, %d ops of %s\", \"part\": \"%s\", \"n\": %ld, \"%s_us_p50\": %.2f, \"p90\": %.2f, "
+           "\"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
+           live, what, part, n, is_choice ? "choose" : "over_warm", us[n / 2], us[n * 9 / 10], us[n * 99 / 100],
+           us[n - 1], warm[n / 2], (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
+    free(us);
+    free(warm);
+}
+
+static void run(const char *what, long n, bool splits)
+{
+    times *t = malloc((size_t)n * sizeof *t);
     void *memory = NULL;
     uint32_t seed = 7;
     CHECK(md_alloc(&memory, context, (size_t)TENSORS << 27));
-    uint64_t compiled = md_bd_count(context->builder)->emitted;
+    compiled = md_bd_count(context->builder)->emitted;
     for (long k = 0; k < n; k++) {
-        double first_ns;
         seed = seed * 1664525u + 1013904223u;
-        time_shape(&first_ns, &warm[k], memory, seed);
-        difference[k] = first_ns - warm[k];
+        time_shape(&t[k], memory, seed, splits);
     }
-    md_sort_doubles(difference, (size_t)n);
-    md_sort_doubles(warm, (size_t)n);
-    printf("{\"case\": \"new shapes, %d ops of %s\", \"n\": %ld, \"over_warm_us_p50\": %.2f, \"p90\": %.2f, "
-           "\"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
-           live, what, n, difference[n / 2] / 1e3, difference[n * 9 / 10] / 1e3, difference[n * 99 / 100] / 1e3,
-           difference[n - 1] / 1e3, warm[n / 2] / 1e3,
-           (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
+    for (int choice = 0; choice <= splits; choice++) {
+        print(what, "second half", t + n / 2, n - n / 2, choice);
+        print(what, "all", t, n, choice);
+    }
+    free(t);
     md_free(context, memory);
 }
 
@@ -106,7 +132,7 @@ int main(int argc, char **argv)
         CHECK(md_op_create(&op[i], context, list[i % n].formula,
                            &(md_op_options){.name = name, .dtype = list[i % n].dtype}));
     }
-    run(are_products ? "products" : "rows", argc > 1 ? atol(argv[1]) : 2000);
+    run(are_products ? "products" : "rows", argc > 1 ? atol(argv[1]) : 2000, argc > 3);
     for (int i = 0; i < live; i++)
         md_op_destroy(&op[i]);
     return 0;
