@@ -119,7 +119,10 @@ def wheel_site(build):
 
 @contextlib.contextmanager
 def installed(build, meson):
-    """Gives the folder of packages that an installed multidispatch is in."""
+    """Gives the folder of packages that an installed multidispatch is in: TEST_SITE where it is named."""
+    if os.environ.get("TEST_SITE"):
+        yield pathlib.Path(os.environ["TEST_SITE"])
+        return
     site = wheel_site(build) if os.environ.get("TEST_PACKAGE") == "wheel" else None
     if site:
         print(f"with the wheel in {site}", flush=True)

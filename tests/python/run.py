@@ -2,8 +2,8 @@
 """Runs the tests of a group against the installed package (package.py), from a folder that is not the tree, with a Python
 that has what they need: TEST_PYTHON, the Python of the build, the virtual environments of tools/test, the system's.
 Arguments: the build folder ("": the extension is not built), the command that runs Meson, the group, files in place of
-the group's. Exit 77: skipped, and says what to install. All files run, whether others fail or not, each for at most
-TEST_LIMIT seconds."""
+the group's, each alone or as FILE::CASE,CASE. Exit 77: skipped, and says what to install. All files run, whether others
+fail or not, each for at most TEST_LIMIT seconds. TEST_PYTHONPATH: more folders of modules (tools/mutate)."""
 
 import os
 import pathlib
@@ -57,10 +57,10 @@ def find_python(modules):
     return None
 
 
-def run_file(python, test, env, folder, limit):
+def run_file(python, test, cases, env, folder, limit):
     """The exit status, or words."""
     try:
-        return subprocess.run([python, test], env=os.environ | env, cwd=folder, check=False, timeout=limit).returncode
+        return subprocess.run([python, test, *cases], env=os.environ | env, cwd=folder, check=False, timeout=limit).returncode
     except subprocess.TimeoutExpired:
         return f"nothing after {limit:g} seconds"
 
@@ -68,7 +68,7 @@ def run_file(python, test, env, folder, limit):
 def main():
     build, meson, group = sys.argv[1], sys.argv[2].split(), sys.argv[3]
     modules, patterns, advice = GROUPS[group]
-    patterns = sys.argv[4:] or patterns
+    wanted = dict((*word.split("::"), "")[:2] for word in sys.argv[4:] or patterns)
     limit = float(os.environ["TEST_LIMIT"]) if "TEST_LIMIT" in os.environ else None
     if not build:
         print("SKIPPED: the extension is not built: meson configure -Dpython=auto (headers of Python 3.11: python3-dev)")
@@ -77,18 +77,20 @@ def main():
     if not python:
         print(f"SKIPPED: no Python here can import {modules}: {advice}")
         return 77
-    tests = sorted(t for p in patterns for t in pathlib.Path(__file__).resolve().parent.glob(p))
+    here = pathlib.Path(__file__).resolve().parent
+    tests = {t: [c for c in cases.split(",") if c] for p, cases in wanted.items() for t in sorted(here.glob(p))}
     if not tests:
-        sys.exit(f"no tests: {patterns}")
+        sys.exit(f"no tests: {', '.join(wanted)}")
     print(f"with {python}", flush=True)
     with package.installed(pathlib.Path(build), meson) as site, tempfile.TemporaryDirectory() as folder:
         # Few kernels, and each is compiled once.
         # The wheel has mdctl; of the build folder, what is installed below another root would not find its library.
-        env = {"MD_HINTS": "16", "MD_CACHE_DIR": folder + "/store", "PYTHONPATH": str(site),
+        more = os.environ.get("TEST_PYTHONPATH", "")
+        env = {"MD_HINTS": "16", "MD_CACHE_DIR": folder + "/store", "PYTHONPATH": f"{site}{os.pathsep}{more}" if more else str(site),
                "PATH": os.pathsep.join([os.path.join(os.path.realpath(build), "tools", "mdctl"), os.environ.get("PATH", "")])}
         if group == "models":
             env["TEST_ZOO"] = "10"  # models drawn from all
-        tried = {test.name: run_file(python, test, env, folder, limit) for test in tests}
+        tried = {test.name: run_file(python, test, cases, env, folder, limit) for test, cases in tests.items()}
     failed = [f"{name}: {status}" for name, status in tried.items() if status]
     if failed:
         print("FAILED:", ", ".join(failed), flush=True)

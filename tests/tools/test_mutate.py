@@ -174,6 +174,25 @@ class Whole(unittest.TestCase):
             for file in (self.work / "1" / "build").rglob("*.ninja"):  # a copy, which builds its own tree
                 self.assertNotIn(str(self.work / "0") + "/", file.read_text(encoding="utf-8"))
 
+    def test_reach(self):
+        """Only tests that reach the line are run: what none reaches survives at once, and its lines are named."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.tree, self.work = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "work"
+            self.make_tree(PROJECT | {"tests/store/above.c": ABOVE, "meson_options.txt": "option('above', type: 'boolean', value: true)\n"})
+            reach = str(pathlib.Path(folder) / "reach.json")
+            self.mutate("--make-reach", reach, "--jobs", "2")
+            known = json.loads(pathlib.Path(reach).read_text(encoding="utf-8"))
+            self.assertEqual(known["tests"], ["above", "quick"])
+            self.assertEqual({f: [known["sets"][s] for s in {*l.values()}] for f, l in known["lines"].items()},
+                             {"src/base/a.c": [[1]], "src/base/b.c": [[0]]})
+            self.assertEqual(self.mutate("--unreached", reach), "")
+            b = self.tree / "src/base/b.c"
+            b.write_text("\n" + b.read_text(encoding="utf-8") + "int same(int a);\nint same(int a)\n{\n    return a == 3;\n}\n", encoding="utf-8")
+            self.assertIn("base                    4 of    5", self.mutate("--reach", reach, "--count", "5"))
+            lines = [json.loads(x) for x in (self.work / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+            self.assertEqual({(x["file"], x.get("by")) for x in lines},
+                             {("src/base/a.c", "quick"), ("src/base/b.c", "above"), ("src/base/b.c", None)})
+
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -12,6 +12,8 @@ import subprocess
 import threading
 import time
 
+from reach import FLAGS, HERE as REACH
+
 # Folder of src -> suites and single tests that may notice a fault there. Quick programs come first by themselves.
 TESTS_OF = {
     "base": ["base", "test_host", "test_store", "test_wisdom_text"],
@@ -68,6 +70,9 @@ PYTHON_ASKED = {"bags": "scatters", "causal": "attention", "chains": "attention"
                 "packing": "package", "pairs": "attention_back", "places": "scatters", "progress": "building", "reductions": "values",
                 "results": "package", "scans": "pools", "stacks": "rewrite", "table": "opinfo", "ties": "pools", "together": "training",
                 "tree": "values", "uniform": "rewrite", "views": "values"}
+HOMES = ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME")  # a folder of the test's own
+FEW_CASES = 6.0  # seconds of a Python file's cases that are asked first
+IMPORTS, LINK = 3.0, 0.5  # seconds before a Python file's first case; that linking a program takes
 QUICK = 5.0  # seconds: programs that take longer wait for the quicker ones of their stage, unless they are called as the source
 CMOCKA_FAILED = "[  FAILED  ]"
 EXIT_SKIPPED = 77
@@ -114,15 +119,15 @@ def run_limited(command, env, cwd, seconds):
 class Build:
     """A copy of the tree with a build of its own: nothing outside `folder` is written."""
 
-    def __init__(self, root, folder, is_sanitized=False, takes_full=False):
-        self.root, self.folder, self.is_sanitized, self.takes_full = root, folder, is_sanitized, takes_full
+    def __init__(self, root, folder, is_sanitized=False, takes_full=False, notes_reach=False):
+        self.root, self.folder, self.is_sanitized, self.takes_full, self.notes_reach = root, folder, is_sanitized, takes_full, notes_reach
         self.tree, self.build, self.scratch = folder / "tree", folder / "build", folder / "scratch"
         home = pathlib.Path.home()
         python = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "multidispatch-tests" / "venv" / "bin" / "python"
         self.env = {**({"TEST_PYTHON": str(python)} if python.exists() else {}), **os.environ, "CCACHE_NOHASHDIR": "1", "MD_CACHE_DIR": "", "MD_RATES": "20000,12000,60000,60000,2000", "MALLOC_PERTURB_": "85", "MD_LOG": "warn",
                     "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1", "UBSAN_OPTIONS": "halt_on_error=1",
-                    "HOME": str(self.scratch), "TMPDIR": str(self.scratch), "XDG_RUNTIME_DIR": str(self.scratch),
-                    "XDG_CACHE_HOME": str(self.scratch)}
+                    **dict.fromkeys(HOMES, str(self.scratch))}
+        self.site = None
         self.build_env = {**self.env, "HOME": str(home), "CCACHE_DIR": os.environ.get("CCACHE_DIR", ""),
                           "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(home / ".cache"))}
         if not self.build_env["CCACHE_DIR"]:
@@ -135,6 +140,16 @@ class Build:
         if (self.tree / "tests" / "support" / "cc").is_dir():
             self.make(["tests/support/cc/cc"])
             self.env |= {"PATH": f"{wrapper}:{os.environ.get('PATH', '/usr/bin:/bin')}", "TEST_CC_KEPT": str(folder), "TEST_CC_OPTIMIZE": "-Og"}
+
+    def build_for_reach(self):
+        """Sets up compilers so that each block notes that it ran (reach/reach.c)."""
+        library = self.folder / "libreach.so"
+        done = self.command("cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(REACH / "reach.c"), "-ldl")
+        if done.returncode != 0:
+            raise Broken(done.stderr)
+        self.build_env.pop("CCACHE_NOHASHDIR")  # names of files are asked of the programs
+        self.build_env |= {"CFLAGS": f"{os.environ.get('CFLAGS', '')} {FLAGS}",
+                           "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -Wl,--build-id -L{self.folder} -lreach -Wl,-rpath,{self.folder}"}
 
     def command(self, *words):
         return subprocess.run(words, env=self.build_env, capture_output=True, text=True, errors="replace")
@@ -180,6 +195,9 @@ class Build:
             options = ["-Ddebug=false", "-Doptimization=2", "-Dwerror=false"]  # objects are compared: no lines in them
             if self.is_sanitized:
                 options += ["-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
+            if self.notes_reach:
+                self.build_for_reach()
+                options.append("-Doptimization=g")
             done = self.command("meson", "setup", *options, str(self.build), str(self.tree))
             if done.returncode != 0:
                 raise Broken(done.stdout + done.stderr)
@@ -265,18 +283,46 @@ class Build:
         files = [f for d in self.tests[test]["depends"] for part in self.targets[d]["target_sources"] for f in part.get("sources", [])]
         return any(os.path.dirname(os.path.relpath(f, self.tree)) == room for f in files)
 
-    def run(self, name, seconds):
+    def put_into_site(self):
+        """Where tests of the Python package find it: installed once, then what a fault changed."""
+        if not any(self.build.glob("src/python/_core*.so")):
+            return
+        if not self.site:
+            done = self.command("meson", "install", "-C", str(self.build), "--no-rebuild", "--tags", "python-runtime", "--destdir",
+                                str(self.folder / "installed"))
+            found = [p.parent.parent for p in (self.folder / "installed").rglob("multidispatch/__init__.py")]
+            if done.returncode != 0 or not found:
+                raise Broken(done.stdout + done.stderr)
+            self.site = found[0]
+        sources = self.tree / "src" / "python" / "multidispatch"
+        for source in [*sources.rglob("*.py"), *(self.build / "src" / "python").glob("_core*.so")]:
+            copy = self.site / "multidispatch" / (source.relative_to(sources) if source.suffix == ".py" else source.name)
+            if not copy.exists() or copy.stat().st_mtime_ns != source.stat().st_mtime_ns:
+                shutil.copy2(source, copy)
+
+    def command_of(self, name, env):
+        """The command of a test; of a file of Python also FILE::CASE,CASE, which ends at the first case that fails."""
+        name, _, cases = name.partition("::")
+        command = self.tests[name]["cmd"]
+        if ":" in name and command[-1].endswith(".py"):
+            self.put_into_site()
+            env |= {"TEST_SITE": str(self.site), "PYTHONDONTWRITEBYTECODE": "1"}
+            command = [*command[:-1], f"{command[-1]}::{'-f,' if cases else ''}{cases}"]
+        return command
+
+    def run(self, name, seconds, scratch=None, more=None):
         """What came of a test, and how long it took, without its building."""
-        test = self.tests[name]
+        test, scratch = self.tests[name.partition("::")[0]], scratch or self.scratch
         files = sorted({os.path.relpath(f, self.build) for d in test["depends"] for f in self.targets[d]["filename"]})
         if files:
             self.make(files)
+        env = {**self.env, **test["env"], **dict.fromkeys(HOMES, str(scratch)), **(more or {})}
+        command = self.command_of(name, env)
         started = time.monotonic()
-        status = run_limited(with_limits(test["cmd"], self.is_sanitized), {**self.env, **test["env"]},
-                             test["workdir"] or str(self.build), seconds)
+        status = run_limited(with_limits(command, self.is_sanitized), env, test["workdir"] or str(self.build), seconds)
         spent = time.monotonic() - started
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True, exist_ok=True)
         return (HUNG if status is None else PASSED if status == 0 else SKIPPED if status == EXIT_SKIPPED else FAILED), spent
 
 
@@ -324,6 +370,33 @@ class Times:
             near = {n for n in usable if n in first or build.is_called_as(n, path) or
                     (usable[n] <= QUICK and (n in BROAD or build.is_kin(n, path)))}
             yield from sorted(usable, key=lambda n: (n not in near, usable[n] > QUICK, n not in first, usable[n]))
+
+    def in_order_by_reach(self, build, stages, path, first, reached):
+        """(tests, of Python's files those cases that are reached; seconds): near ones first, as above, by speed. Long files are
+        asked twice: a few cases, and the rest."""
+        cases, found = collections.defaultdict(list), []
+        for name in reached:
+            file, _, case = name.partition("::")
+            if self.of.get(name) is not None and file in build.tests:
+                cases[file].append((self.of[name], case))
+        for file, known in cases.items():
+            known = sorted(k for k in known if k[1])
+            if not known:
+                found.append((file, self.of[file], file))
+            n, sums = 0, [sum(s for s, _ in known[:i + 1]) for i in range(len(known))]
+            for most in (FEW_CASES, 1e9):
+                part = [k for k, s in zip(known, sums) if s <= most or k is known[0]][n:]
+                n += len(part)
+                if part:
+                    found.append((f"{file}::{','.join(c for _, c in part)}", IMPORTS + sum(s for s, _ in part), file))
+
+        def cost(one):
+            unit, spent, file = one
+            is_near = unit in first or file in first or file in BROAD or build.is_called_as(file, path) or build.is_kin(file, path)
+            return (LINK + spent) * (0.2 if is_near else 0.5 if file in stages[0] else 1.0)
+        for unit, spent, _ in sorted(found, key=cost):
+            self.of.setdefault(unit, spent)
+            yield unit
 
     def limit(self, name):
         return max(20.0, 20.0 * (self.of[name] or 0))

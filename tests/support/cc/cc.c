@@ -1,7 +1,8 @@
 /* The system's C compiler for tests, which keeps the kernels that it compiled: tests make the same ones many times, a
  * third of all. Named cc, in the first folder of PATH; TEST_CC_KEPT names the folder of what is kept. Only a command
  * that makes a library of one file is kept, by its words without paths, the file's text, and the compiler.
- * TEST_CC_OPTIMIZE=-Og stands in for the library's -O2: half the time, for tests of what is around kernels. */
+ * TEST_CC_OPTIMIZE=-Og stands in for the library's -O2: half the time, for tests of what is around kernels.
+ * TEST_CC_MORE: more words for the compiler; then the source is kept, too (tools/mutate --make-reach). */
 #define XXH_INLINE_ALL
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,7 @@ typedef struct command {
     char **words;
     const char *source, *binary; /* NULL: not a command that is kept */
     char compiler[PATH_MAX];
+    bool keeps_source;
 } command;
 
 /* The first cc of PATH that is not this program. */
@@ -65,6 +67,23 @@ static void set_optimization(const command *c, char *wanted)
     for (char **word = c->words + 1; *word && wanted && *wanted; word++)
         if (!strcmp(*word, "-O2"))
             *word = wanted;
+}
+
+/* Words of TEST_CC_MORE, at spaces, behind those of the command. */
+static void add_words(command *c, char *more)
+{
+    char *rest = NULL;
+    int n = 0;
+    while (c->words[n])
+        n++;
+    char **words = calloc((size_t)n + strlen(more) + 2, sizeof *words);
+    if (!words)
+        return;
+    memcpy(words, c->words, (size_t)n * sizeof *words);
+    for (char *word = strtok_r(more, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[n++] = word;
+    c->words = words;
+    c->keeps_source = true;
 }
 
 static bool add_file(XXH3_state_t *hash, const char *path)
@@ -142,6 +161,9 @@ static int compile_or_take(const command *c, const char *kept)
     const int status = compile(c);
     if (status == 0 && (!copy(c->binary, made) || rename(made, path)))
         (void)unlink(made);
+    snprintf(made, sizeof made, "%s/%s.c", kept, key);
+    if (status == 0 && c->keeps_source && !copy(c->source, made))
+        (void)unlink(made);
     return status;
 }
 
@@ -156,6 +178,8 @@ int main(int argc, char **argv)
     read_command(&c);
     if (c.source && c.binary)
         set_optimization(&c, getenv("TEST_CC_OPTIMIZE"));
+    if (c.source && c.binary && getenv("TEST_CC_MORE"))
+        add_words(&c, getenv("TEST_CC_MORE"));
     if (kept && *kept && c.source && c.binary)
         return compile_or_take(&c, kept);
     execv(c.compiler, c.words);
