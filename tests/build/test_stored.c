@@ -2,7 +2,7 @@
  * are remembered where they are final. */
 #include "support/check.h"
 
-#include "build/build.h"
+#include "build/internal.h"
 #include "build/stored.h"
 #include "build/toy.h"
 #include "store/scratch.h"
@@ -259,6 +259,84 @@ static void final_failures_are_remembered(void **state)
     }
 }
 
+/* A source whose every part that reaches a kernel has a value of its own. */
+static void fill_source(md_kn_launch_source *s)
+{
+    *s = (md_kn_launch_source){.code = MD_KN_TEXT, .entry = "entry", .origin = "origin", .label = "label", .n_maps = 2};
+    md_strbuf_add(&s->text, "text");
+    s->map[0] = (md_kn_map){.tensor = 1,
+                            .dtype = 2,
+                            .swizzle = 32,
+                            .n_dims = {2, 0, 1},
+                            .dim = {{3, 4}, {0}, {5}},
+                            .axis = {1, 0, 2},
+                            .box = {8, 16, 24}};
+    s->map[1] = (md_kn_map){.tensor = 2, .dtype = 3, .n_axes = 2, .axes = {1, 2}, .axes_box = {4, 6}};
+}
+
+/* Changes part i of what a kernel is made of; false beyond the last one. */
+static bool change(md_kn_launch_source *s, md_dev *dev, const char **compiler, int i)
+{
+    md_kn_map *dims = &s->map[0], *axes = &s->map[1];
+    uint8_t *const small[] = {&dims->tensor,    &dims->dtype,     &dims->swizzle,   &dims->shrinks,
+                              &dims->is_copy,   &dims->n_dims[0], &dims->n_dims[1], &dims->dim[0][0],
+                              &dims->dim[0][1], &dims->dim[2][0], &dims->axis[0],   &dims->axis[2],
+                              &axes->tensor,    &axes->n_axes,    &axes->axes[0],   &axes->axes[1]};
+    uint16_t *const large[] = {&dims->box[0], &dims->box[1], &dims->box[2], &axes->axes_box[0], &axes->axes_box[1]};
+    const int n_small = MD_COUNT(small), n_large = MD_COUNT(large);
+    if (i < n_small)
+        ++*small[i];
+    else if ((i -= n_small) < n_large)
+        ++*large[i];
+    else if ((i -= n_large) == 0)
+        md_strbuf_add(&s->text, "s");
+    else if (i == 1)
+        s->entry[0] = 'E';
+    else if (i == 2)
+        s->n_maps = 1;
+    else if (i == 3)
+        *compiler = "another";
+    else if (i == 4)
+        memcpy(dev->facts.flags, "-O9", 4);
+    else if (i == 5)
+        dev->facts.kind = dev->facts.kind == MD_DEV_CUDA ? MD_DEV_HOST : MD_DEV_CUDA;
+    else
+        return false;
+    return true;
+}
+
+/* Each part of what reaches a kernel changes its key, to another one each time; what only people read does not. */
+static void keys_are_of_all_that_counts(void **state)
+{
+    enum { MOST = 64 };
+    fixture *f = *state;
+    md_digest128 key[MOST];
+    int n = 0;
+    for (bool is_one = true; is_one; n++) {
+        md_dev dev = f->fake.base;
+        md_kn_launch_source s;
+        const char *compiler = "compiler";
+        assert_true(n + 1 < MOST);
+        fill_source(&s);
+        key[n] = md_bd_text_key(&dev, compiler, &s);
+        memcpy(s.origin, "O", 1);
+        memcpy(s.label, "L", 1);
+        s.map[0].axis[1] = 9; /* of a dim that is not there, as are those behind */
+        s.map[0].dim[2][1] = 9;
+        s.map[1].axes[2] = 9;
+        assert_memory_equal(&(md_digest128[]){md_bd_text_key(&dev, compiler, &s)}, &key[n], sizeof *key);
+        s.map[0].axis[1] = 0;
+        s.map[0].dim[2][1] = s.map[1].axes[2] = 0;
+        if (n > 0)
+            is_one = change(&s, &dev, &compiler, n - 1);
+        key[n] = md_bd_text_key(&dev, compiler, &s);
+        for (int i = 0; i < n && is_one; i++)
+            assert_memory_not_equal(&key[i], &key[n], sizeof *key);
+        md_strbuf_finish(&s.text);
+    }
+    assert_int_equal(n, 29);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -266,7 +344,7 @@ int main(void)
         TEST(the_next_process_compiles_nothing),     TEST(bad_entries_are_compiled_anew),
         TEST(what_does_not_load_is_compiled_anew),   TEST(what_is_kept_comes_back),
         TEST(bundles_hold_the_librarys_own_kernels), TEST(bundles_hold_what_is_kept),
-        TEST(final_failures_are_remembered),
+        TEST(final_failures_are_remembered),         TEST(keys_are_of_all_that_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
