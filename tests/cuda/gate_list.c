@@ -227,19 +227,16 @@ static void swap(gate_list *list, int32_t a, int32_t b)
     list->at[b] = c;
 }
 
-/* Whether the family is met already with this operation, and on this architecture with this dtype, among the first
+/* Whether the family is met already with this operation, or on this architecture with this dtype, among the first
  * n. */
 static bool is_covered(const gate_list *list, int32_t n, const gate_case *c)
 {
-    bool op = false, place = false;
-    for (int32_t i = 0; i < n && !(op && place); i++) {
+    for (int32_t i = 0; i < n; i++) {
         const gate_case *x = &list->at[i];
-        if (x->family != c->family)
-            continue;
-        op |= x->op_id == c->op_id;
-        place |= x->facts == c->facts && x->dtype == c->dtype;
+        if (x->family == c->family && (x->op_id == c->op_id || (x->facts == c->facts && x->dtype == c->dtype)))
+            return true;
     }
-    return op && place;
+    return false;
 }
 
 /* Pools first, a sample of them in front. */

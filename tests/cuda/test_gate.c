@@ -4,8 +4,9 @@
  * family only estimates how many registers a config needs: one that does not fit is refused by the builder, and
  * costs time and a place in a pool. Of what the model picks for pools at most one in eight may be so; all else must
  * compile and fit. `--full` takes all pools and MD_GATE_SECONDS of other legal configs; otherwise a sample that
- * MD_TEST_SEED picks: each operation in one dtype on one architecture, one of each family that serves it, then half
+ * MD_TEST_SEED picks: each operation in one dtype on one architecture, there families that were not met, then half
  * the time for more of the pools, half for others (MD_GATE_SECONDS, 1). */
+#include "family/cuda/gate_fixture.h"
 #include "gate.h"
 #include "support/constants.h"
 
@@ -13,10 +14,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "device/nvrtc/nvrtc.h"
 
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 16, MAX_TOLD = 12 };
@@ -32,30 +31,15 @@ typedef struct gate_run {
     char worst[256];
 } gate_run;
 
-static double thread_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* One launch; `ms` gets the compiler's time. */
 static md_status compile_launch(double *ms, const gate_case *c, const md_kn_launch_source *source, int32_t launch)
 {
-    md_strbuf log = {0};
-    md_dev_cubin cubin;
-    void *binary = NULL;
-    size_t n_bytes = 0;
-    double start = thread_ms();
-    const char *text = md_strbuf_text(&source->text);
-    md_status s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, c->facts->arch);
-    *ms = thread_ms() - start;
+    gate_binary b;
+    md_status s = gate_compile(&b, source, c->facts->arch);
+    *ms = b.ms;
     if (s == MD_OK)
-        s = md_dev_nvrtc_check(&cubin, binary, n_bytes, md_strbuf_text(&log), text, source->entry);
-    if (s == MD_OK)
-        s = gate_check_launch(c, source, launch, &cubin);
-    free(binary);
-    md_strbuf_finish(&log);
+        s = gate_check_launch(c, source, launch, &b.about);
+    free(b.bytes);
     return s;
 }
 

@@ -3,5 +3,5 @@
 
 int main(void)
 {
-    return suite_run(&(suite_options){.device = "host", .effort = 0.05});
+    return suite_run(&(suite_options){.device = "host", .effort = 0.03});
 }

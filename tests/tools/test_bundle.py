@@ -88,11 +88,13 @@ class Bundle(unittest.TestCase):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
 
     def test_c_source(self):
+        library = pathlib.Path(MDCTL).resolve().parents[2] / "src"
+        if not (library / "libmultidispatch.so").exists():
+            self.skipTest("the library is static in this build (sanitizers), and needs to be linked as it was made")
         source = self.folder.name + "/kernels.c"
         self.make("gelu", "--c-source", path=source)
         program, binary = pathlib.Path(self.folder.name) / "main.c", self.folder.name + "/main"
         program.write_text(PROGRAM)
-        library = pathlib.Path(MDCTL).resolve().parents[2] / "src"
         subprocess.run([*CC.split(), "-std=gnu11", "-I", ROOT + "/include", "-I", str(library.parent / "include"), str(program), source, "-o", binary,
                         f"-L{library}", "-lmultidispatch", f"-Wl,-rpath,{library}"], check=True)
         r = subprocess.run([binary], env={"PATH": ""}, capture_output=True, text=True, check=True)

@@ -1,18 +1,16 @@
 /* Families of chains on a GPU, compiled without one: attention in many forms, configs of each family, held to no stack
- * frame, no spills, no lost performance, and shared memory that a block can have. `--full`: every config, once each, at
- * some lengths of keys and values. `--formulas`: prints how many there are. Other arguments: a family's name, a compute
- * capability (90); only that. MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of the last
- * kernel. MD_TEST_CUBINS: a folder for the binaries. MD_TEST_CONFIG: only configs whose name holds it.
- * MD_TEST_LENGTH: with --full only that pair of lengths, by number. */
-#include "support/check.h"
+ * frame, no spills, no lost performance, and shared memory that a block can have: two of each family on 9.0, one on
+ * others, of formulas that the seed picks. `--full`: every config, once each, at some lengths of keys and values. A
+ * family's name: a config of each formula, of that alone. `--formulas`: prints how many there are. A compute capability
+ * (90): only that. MD_TEST_FORMULA: only that one, by number. MD_TEST_DUMP: a file for the text of the last kernel.
+ * MD_TEST_CUBINS: a folder for the binaries. MD_TEST_CONFIG: only configs whose name holds it. MD_TEST_LENGTH: with
+ * --full only that pair of lengths, by number. */
+#include "family/cuda/gate_fixture.h"
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "device/cuda/cuda.h"
-#include "device/nvrtc/nvrtc.h"
-#include "expr/formula.h"
-#include "family/family.h"
-#include "stage/stage.h"
+
+#include <limits.h>
 
 #define SOFTMAX                                                                                                        \
     "let P:bf16[b,h,i,j] = exp(S[b,h,i,j] - max[k](S[b,h,i,k])) / sum[k](exp(S[b,h,i,k] - max[l](S[b,h,i,l]))); "
@@ -126,7 +124,7 @@ static const char *const across[] = {
 };
 
 static const int32_t capability_list[] = {90, 80, 100};
-enum { MOST_TEXTS = 8192 };
+enum { MOST_TEXTS = 8192, MOST_FAMILIES = 64 };
 
 typedef struct gate {
     md_fa_target target;
@@ -137,9 +135,10 @@ typedef struct gate {
     int32_t capability; /* 0: all */
     const char *config; /* NULL: all */
     const char *length; /* NULL: some; else a number */
-    int n_seen, n, n_failed;
-    uint64_t is_met[MD_COUNT(capability_list)]; /* families of which a config was taken, a bit each */
-    uint64_t *met, number; /* of the capability that is looked at; the bit of the family */
+    int n, n_failed;
+    int n_met[MD_COUNT(capability_list)][MOST_FAMILIES]; /* configs taken of each family */
+    int n_seen, most; /* configs at these sizes; to be taken of the family */
+    md_fa_config drawn; /* one of those seen */
     int n_tried, n_configs; /* chains, each for one capability, and the configs that they have */
     uint64_t text_key[MOST_TEXTS]; /* of what has been compiled: many sizes have the same text */
     int n_texts;
@@ -185,38 +184,24 @@ static bool is_new(gate *g, const char *text)
 
 static md_status compile_launch(gate *g, const md_kn_launch_source *source, const char *name)
 {
-    md_strbuf log = {0};
-    md_dev_cubin cubin;
-    void *binary = NULL;
-    size_t n_bytes = 0;
+    gate_binary b;
     const char *text = md_strbuf_text(&source->text);
     if (!is_new(g, text))
         return MD_OK;
     dump(text);
     g->n++;
-    md_status s = md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, g->target.facts->arch);
+    const md_status s = gate_compile(&b, source, g->target.facts->arch);
     if (s == MD_OK)
-        s = md_dev_nvrtc_check(&cubin, binary, n_bytes, md_strbuf_text(&log), text, source->entry);
-    if (s == MD_OK)
-        keep_cubin(name, g->n, binary, n_bytes);
-    free(binary);
-    md_strbuf_finish(&log);
+        keep_cubin(name, g->n, b.bytes, b.n);
+    free(b.bytes);
     return s;
 }
 
-static bool compile_config(void *user, const md_fa_config *config)
+static void compile_config(gate *g, const md_fa_config *config)
 {
-    gate *g = user;
     md_kn_source source = {0};
     char name[MD_FA_NAME];
-    g->n_configs++;
-    const bool is_drawn = check_random(&g->seed) % (g->n_seen++ > 0 ? 400 : 4) == 0;
-    if (!g->is_full && !is_drawn && (*g->met & g->number))
-        return true;
     md_fa_name(name, g->family, config);
-    if (g->config && !strstr(name, g->config))
-        return true;
-    *g->met |= g->number;
     md_status s = md_fa_emit(&source, g->family, &g->target, config);
     for (int32_t i = 0; s == MD_OK && i < source.n_launches; i++)
         s = compile_launch(g, &source.launch[i], name);
@@ -225,6 +210,21 @@ static bool compile_config(void *user, const md_fa_config *config)
         g->n_failed++;
     }
     md_kn_source_finish(&source);
+}
+
+/* Each config is as likely to be the drawn one. */
+static bool visit_config(void *user, const md_fa_config *config)
+{
+    gate *g = user;
+    char name[MD_FA_NAME];
+    g->n_configs++;
+    md_fa_name(name, g->family, config);
+    if (g->config && !strstr(name, g->config))
+        return true;
+    if (g->is_full)
+        compile_config(g, config);
+    else if (check_random(&g->seed) % (uint64_t)++g->n_seen == 0)
+        g->drawn = *config;
     return g->n_failed < 12;
 }
 
@@ -240,22 +240,27 @@ static void set_sizes(int64_t *size, const md_fx_formula *f, const int64_t lengt
     }
 }
 
-static void check_size(gate *g, const md_fx_formula *formula, const int64_t length[2], int64_t rows)
+/* All configs at these sizes, or one of them if more are wanted of the family. */
+static void check_size(gate *g, const md_fx_formula *formula, const int64_t length[2], int64_t rows, int *n_met)
 {
     int64_t size[MD_FX_MAX_DIMS] = {0};
     set_sizes(size, formula, length, rows);
     g->n_seen = 0;
-    md_fa_each_all(&g->target, g->family, size, compile_config, g);
+    md_fa_each_all(&g->target, g->family, size, visit_config, g);
+    if (g->n_seen > 0 && *n_met < g->most) {
+        compile_config(g, &g->drawn);
+        ++*n_met;
+    }
 }
 
 /* At the first few lengths of keys and values and all numbers of rows, or at as many as it takes to find a config. */
-static void check_family(gate *g, const md_fx_formula *formula)
+static void check_family(gate *g, const md_fx_formula *formula, int *n_met)
 {
     enum { FULL = 5 };
     static const int64_t length[][2] = {{128, 128}, {64, 64}, {256, 256}, {80, 80},  {16, 16},  {192, 128}, {48, 96},
                                         {32, 32},   {96, 96}, {64, 128},  {128, 64}, {240, 48}, {112, 144}};
     static const int64_t rows[] = {1, 4, 33, 4096};
-    const int before = g->n;
+    const int before = g->n_configs;
     const bool is_of_chains = strncmp(g->family->name, "chain", 5) == 0 || strncmp(g->family->name, "pairs", 5) == 0;
     if (!is_of_chains || !md_fa_applies(g->family, &g->target))
         return;
@@ -264,10 +269,10 @@ static void check_family(gate *g, const md_fx_formula *formula)
     for (size_t i = 0; g->is_full && i < FULL * MD_COUNT(rows); i++)
         if (!g->length || i % FULL == 0)
             check_size(g, formula, length[g->length ? (size_t)atoi(g->length) % MD_COUNT(length) : i % FULL],
-                       rows[i / FULL]);
-    for (size_t k = 0; !g->is_full && k < MD_COUNT(length) * MD_COUNT(rows) && g->n == before; k++)
+                       rows[i / FULL], n_met);
+    for (size_t k = 0; !g->is_full && k < MD_COUNT(length) * MD_COUNT(rows) && g->n_configs == before; k++)
         check_size(g, formula, length[(some_length + k / MD_COUNT(rows)) % MD_COUNT(length)],
-                   rows[(some_rows + k) % MD_COUNT(rows)]);
+                   rows[(some_rows + k) % MD_COUNT(rows)], n_met);
 }
 
 static void check_formula(gate *g, const char *text, const char *only)
@@ -287,17 +292,16 @@ static void check_formula(gate *g, const char *text, const char *only)
                 continue;
             if (program->stage[stage].kind != MD_ST_CHAIN)
                 continue;
-            if (!g->is_full && !only && check_random(&g->seed) % 4 != 0)
-                continue;
             g->n_tried++;
             assert_ok(md_dev_cuda_assume(&facts, capability_list[c]));
             g->target = (md_fa_target){.program = program, .stage = stage, .facts = &facts};
-            g->met = &g->is_met[c];
-            g->number = 1;
-            for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++, g->number <<= 1) {
-                g->family = *f;
-                if (!only || strcmp(only, (*f)->name) == 0)
-                    check_family(g, formula);
+            g->most = only ? INT_MAX : capability_list[c] == 90 ? 2 : 1;
+            const md_fa_family *const *family = md_fa_families(MD_DEV_CUDA);
+            for (int i = 0; family[i]; i++) {
+                assert_true(i < MOST_FAMILIES);
+                g->family = family[i];
+                if (!only || strcmp(only, family[i]->name) == 0)
+                    check_family(g, formula, &g->n_met[c][i]);
             }
         }
     if (g->n_configs == before && g->n_tried > tried && !only) {
@@ -335,6 +339,16 @@ static void check_refused(gate *g, const char *text)
     md_fx_formula_destroy(&formula);
 }
 
+/* Which formulas come first, from which a sample takes most. */
+static void draw_order(size_t order[MD_COUNT(list)], uint64_t *seed)
+{
+    for (size_t i = 0; i < MD_COUNT(list); i++) {
+        const size_t k = check_random(seed) % (i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+}
+
 int main(int argc, char **argv)
 {
     md_dev_nvrtc nvrtc;
@@ -358,9 +372,11 @@ int main(int argc, char **argv)
         return 77;
     }
     const char *formula = getenv("MD_TEST_FORMULA");
+    size_t order[MD_COUNT(list)];
+    draw_order(order, &g.seed);
     for (size_t i = 0; i < MD_COUNT(list); i++)
-        if (!formula || (size_t)atoi(formula) == i)
-            check_formula(&g, list[i], only);
+        if (!formula || (size_t)atoi(formula) == order[i])
+            check_formula(&g, list[order[i]], only);
     for (size_t i = 0; i < MD_COUNT(across); i++)
         check_refused(&g, across[i]);
     print_message("%d kernels compiled, %d failed\n", g.n, g.n_failed);

@@ -1,13 +1,8 @@
 /* Reads that are checked in the kernel, as GPU text: the default config of every family that serves such a stage
  * compiles, without a stack. Needs NVRTC, no GPU. */
-#include "support/check.h"
+#include "family/cuda/gate_fixture.h"
 
 #include "base/status.h"
-#include "device/cuda/cuda.h"
-#include "device/nvrtc/nvrtc.h"
-#include "expr/formula.h"
-#include "family/family.h"
-#include "stage/stage.h"
 
 static const char *const texts[] = {
     "Y[t,d] = where(w[t,d] > 0, E[t,d-1], -1) + E[t,clamp(d,0,size(E.1)-1)]",
@@ -19,28 +14,17 @@ static const char *const texts[] = {
     "Y[m,n] = where(n < l:i32[m], sum[k](X:bf16[m,k] * W:bf16[n,k]), -inf)",
 };
 
-static void compile(const md_dev_nvrtc *nvrtc, const md_fa_target *target, const md_fa_family *family)
+static void compile(const md_fa_target *target, const md_fa_family *family)
 {
     const md_fa_config config = md_fa_default(family);
     md_kn_source source = {0};
-    md_strbuf log = {0};
-    void *binary = NULL;
-    size_t n_bytes = 0;
-    char arch[16];
-    assert_ok(md_dev_nvrtc_arch(arch, nvrtc, target->facts->capability));
     assert_ok(md_fa_emit(&source, family, target, &config));
-    if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, md_strbuf_text(&source.launch[0].text), arch) != MD_OK)
-        fail_msg("%s, %s: %s\n%.2000s", target->program->formula->text, family->name, md_last_error(),
-                 md_strbuf_text(&log));
-    if (md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), md_strbuf_text(&source.launch[0].text), NULL) !=
-        MD_OK)
+    if (gate_compile_all(&source, target->facts->arch) != MD_OK)
         fail_msg("%s, %s: %s", target->program->formula->text, family->name, md_last_error());
-    free(binary);
-    md_strbuf_finish(&log);
     md_kn_source_finish(&source);
 }
 
-static int compile_families(const md_dev_nvrtc *nvrtc, const char *text, int32_t capability)
+static int compile_families(const char *text, int32_t capability)
 {
     md_fx_formula *formula = NULL;
     md_st_program *program = NULL;
@@ -55,7 +39,7 @@ static int compile_families(const md_dev_nvrtc *nvrtc, const char *text, int32_t
         for (const md_fa_family *const *f = md_fa_families(MD_DEV_CUDA); *f; f++)
             if (!(*f)->is_library && md_fa_applies(*f, &target)) {
                 print_message("%d: %s: %s\n", (int)capability, (*f)->name, text);
-                compile(nvrtc, &target, *f);
+                compile(&target, *f);
                 n++;
             }
     }
@@ -67,14 +51,10 @@ static int compile_families(const md_dev_nvrtc *nvrtc, const char *text, int32_t
 static void checked_reads_compile(void **state)
 {
     static const int32_t capability[] = {80, 90, 100};
-    md_dev_nvrtc nvrtc;
     (void)state;
-    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
-        print_message("CHECKED READS ARE NOT COMPILED FOR GPUS: %s\n", md_last_error());
-        skip();
-    }
+    need_nvrtc();
     for (int32_t i = 0; i < MD_COUNT(texts); i++)
-        assert_true(compile_families(&nvrtc, texts[i], capability[i % MD_COUNT(capability)]) > 0);
+        assert_true(compile_families(texts[i], capability[i % MD_COUNT(capability)]) > 0);
 }
 
 int main(void)

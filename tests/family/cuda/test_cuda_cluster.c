@@ -5,12 +5,11 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "device/cuda/cuda.h"
-#include "device/nvrtc/nvrtc.h"
 #include "expr/formula.h"
 #include "family/cuda/cuda.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
-#include "family/cuda/target_fixture.h"
+#include "family/cuda/gate_fixture.h"
 
 #include <stdlib.h>
 
@@ -177,37 +176,23 @@ static void the_texts_compile(void **state)
                 {softmax, MD_F16, "row_cluster/lanes512_vecs4_blocks1_cluster1"},
                 {mixed, MD_BF16, "row_cluster/lanes128_vecs2_blocks4_cluster8"},
                 {var, MD_BF16, "row_cluster/lanes128_vecs4_blocks3_cluster4"}};
-    md_dev_nvrtc nvrtc;
-    char arch[16];
-    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
-        print_message("ROWS BY CLUSTERS ARE NOT COMPILED: %s\n", md_last_error());
-        skip();
-    }
-    assert_ok(md_dev_nvrtc_arch(arch, &nvrtc, 90));
+    enum { REGISTERS = 255 }; /* any: what must fit is the memory */
+    need_nvrtc();
     for (int32_t i = 0; i < (int32_t)MD_COUNT(list); i++) {
         fixture f;
         const md_fa_family *family = NULL;
         md_fa_config config;
         md_kn_source source = {0};
-        md_strbuf log = {0};
-        void *binary = NULL;
-        size_t n_bytes = 0;
         open_fixture(&f, list[i].formula, list[i].dtype);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
         assert_ok(md_fa_emit(&source, family, &f.target, &config));
-        const char *text = md_strbuf_text(&source.launch[0].text);
-        md_dev_cubin about;
-        if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
-            md_dev_nvrtc_check(&about, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK)
-            fail_msg("%s: %s\n%.2000s", list[i].variant, md_last_error(), md_strbuf_text(&log));
+        const md_dev_cubin about = compile_gate(&source.launch[0], &f, list[i].variant, REGISTERS);
         md_kn_geometries g;
         const md_kn_shape shape = {.size = {2000, 20001}};
         md_fa_geometry_of(&g, family, &f.target, &config, &shape);
         const int64_t shared = about.shared_bytes + g.launch[0].scratch_bytes;
         if ((shared + 1024) * config.value[BLOCKS] > f.facts.shared_per_sm || shared > f.facts.shared_per_block)
             fail_msg("%s: %lld bytes of shared memory", list[i].variant, (long long)shared);
-        free(binary);
-        md_strbuf_finish(&log);
         md_kn_source_finish(&source);
         close_fixture(&f);
     }

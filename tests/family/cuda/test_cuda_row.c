@@ -3,13 +3,12 @@
 
 #include "base/status.h"
 #include "device/cuda/cuda.h"
-#include "device/nvrtc/nvrtc.h"
 #include "expr/formula.h"
 #include "family/cuda/cuda.h"
 #include "family/numeric.h"
 #include "stage/stage.h"
 #include "tune/tune.h"
-#include "family/cuda/target_fixture.h"
+#include "family/cuda/gate_fixture.h"
 
 #include <stdlib.h>
 
@@ -303,30 +302,17 @@ static void test_shared_compiles(void **state)
                 {1, MD_F32, "row_shared/lanes512_vecs1_blocks2"},
                 {1, MD_BF16, "row_shared/lanes256_vecs4_blocks2"},
                 {0, MD_F16, "row_shared/lanes1024_vecs1_blocks1"}};
-    md_dev_nvrtc nvrtc;
-    if (md_dev_nvrtc_open(&nvrtc) != MD_OK) {
-        print_message("ROWS IN SHARED MEMORY ARE NOT COMPILED: %s\n", md_last_error());
-        skip();
-    }
+    need_nvrtc();
     for (int32_t i = 0; i < (int32_t)MD_COUNT(list); i++) {
         fixture f;
         const md_fa_family *family = NULL;
         md_fa_config config;
         md_kn_source source = {0};
-        md_strbuf log = {0};
-        void *binary = NULL;
-        size_t n_bytes = 0;
-        char arch[16];
         open_fixture(&f, formula_list[list[i].formula], list[i].dtype);
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, list[i].variant));
         assert_ok(md_fa_emit(&source, family, &f.target, &config));
-        assert_ok(md_dev_nvrtc_arch(arch, &nvrtc, 90));
-        const char *text = md_strbuf_text(&source.launch[0].text);
-        if (md_dev_nvrtc_compile(&binary, &n_bytes, &log, text, arch) != MD_OK ||
-            md_dev_nvrtc_check(NULL, binary, n_bytes, md_strbuf_text(&log), text, NULL) != MD_OK)
-            fail_msg("%s: %s\n%.2000s", list[i].variant, md_last_error(), md_strbuf_text(&log));
-        free(binary);
-        md_strbuf_finish(&log);
+        if (gate_compile_all(&source, f.facts.arch) != MD_OK)
+            fail_msg("%s: %s", list[i].variant, md_last_error());
         md_kn_source_finish(&source);
         close_fixture(&f);
     }
