@@ -112,7 +112,7 @@ static bool compile_config(void *user, const md_fa_config *config)
     gate *g = user;
     md_kn_source source = {0};
     char name[MD_FA_NAME];
-    if (!g->is_full && g->n_seen++ > 0 && check_random(&g->seed) % 200 != 0)
+    if (!g->is_full && g->n_seen++ > 0 && check_random(&g->seed) % 1000 != 0)
         return true;
     const double worst = g->worst;
     md_fa_name(name, g->family, config);
