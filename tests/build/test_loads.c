@@ -232,7 +232,7 @@ static void test_waits_for_a_look(void **state)
     assert_int_equal(library.n_loads[0], 1);
 }
 
-/* Holds the jobs, asks for all needs, and lets `step` ns pass before each load ends; how often the listener was told. */
+/* Holds the jobs, asks for all needs, lets `step` ns pass before each load ends; how often the listener was told. */
 static int32_t tell_of_loads(fixture *f, uint64_t step)
 {
     md_bd_listen(f->builder, tell, f);
