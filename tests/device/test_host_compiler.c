@@ -160,8 +160,8 @@ static void test_versions(void **state)
     }
 }
 
-/* The words of a compile: the compiler's own options first, the library's, the processor's, then both files and -lm. GCC
- * 12 and later are told to move whole vectors of 32 bytes. */
+/* The words of a compile: the compiler's own options, the processor's, then both files and -lm. GCC 12 and later are
+ * told to move whole vectors of 32 bytes. */
 static void test_command(void **state)
 {
     static const struct {

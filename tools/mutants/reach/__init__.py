@@ -4,6 +4,7 @@ It is JSON: "tests" the names (of Python's files, each case: FILE::CASE), "times
 tests, "lines" for each file and line the number of its set, "sites" the lines at which blocks begin, and "texts" a
 checksum of each line, so that the file serves a tree that was edited since."""
 
+import ast
 import bisect
 import collections
 import difflib
@@ -44,14 +45,9 @@ def line_numbers(path, addresses):
 
 
 def python_lines(text):
-    """The lines of functions that can be reached."""
-    found, rest = set(), [compile(text, "text", "exec")]
-    while rest:
-        code = rest.pop()
-        rest += [c for c in code.co_consts if hasattr(c, "co_lines")]
-        if code.co_name != "<module>":
-            found |= {line for _, _, line in code.co_lines() if line}
-    return found
+    """The lines at which statements of functions begin."""
+    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {n.lineno for f in functions for s in f.body for n in ast.walk(s) if isinstance(n, ast.stmt)}
 
 
 class Objects:
@@ -127,7 +123,7 @@ class Making:
 
     def __init__(self, objects):
         self.objects, self.lock = objects, threading.Lock()
-        self.of, self.times = {}, {}
+        self.of, self.times = collections.defaultdict(set), {}
 
     def add(self, name, folder, seconds):
         """Takes what a test left in its folder."""
@@ -150,6 +146,16 @@ class Making:
         with self.lock:
             self.of |= found
             self.times |= times
+
+    def keep(self, reach, tree):
+        """Takes from an earlier file what it knows of tests that were not run now."""
+        old = {t for t in reach.tests if t.split("::")[0] not in self.times}
+        self.times |= {t: s for t, s in reach.times.items() if t.split("::")[0] not in self.times}
+        for name in reach.kept["lines"]:
+            if (tree / name).exists():
+                for line, number in reach.file(name, (tree / name).read_text(encoding="utf-8"))[1].items():
+                    for test in old.intersection(reach.tests[t] for t in reach.sets[number]):
+                        self.of[test].add((name, line))
 
     def write(self, path, tree):
         tests = sorted(t for t in self.of if self.times.get(t) is not None)
