@@ -148,6 +148,9 @@ static const struct {
     {"0::/a/b\\n", "S a/b 200000 100000; S a 300000 100000", 2},
     {"0::/docker/77\\n", "S . 200000 100000", 2}, /* the machine's path, and the container's files */
     {"0::/a\\n", "S unified/a 500000 100000", 5},
+    {"0::/a\\n", "S a 2147483646 1", INT32_MAX - 1},
+    {"0::/a\\n", "S a 2147483647 1", 0}, /* more than any machine has */
+    {"0::/a\\n", "S a 1 1", 1},
     {"0::/a\\n", "S a nonsense", 0},
     {"0::/a\\n", "S a 0 100000", 0},
     {"0::/a\\n", "S a 100000 0", 0},

@@ -199,6 +199,41 @@ static void caller_waits_for_slow_workers(void **state)
     md_pool_destroy(&pool);
 }
 
+typedef struct meeting {
+    _Atomic int n_here, is_late;
+    int n;
+} meeting;
+
+static void meet(void *context, int64_t first, int64_t last, int32_t lane, void *scratch)
+{
+    meeting *m = context;
+    (void)first, (void)last, (void)lane, (void)scratch;
+    atomic_fetch_add(&m->n_here, 1);
+    for (int ms = 0; atomic_load(&m->n_here) < m->n; ms++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (ms > 20000)
+            atomic_store(&m->is_late, 1);
+        if (atomic_load(&m->is_late))
+            return;
+    }
+}
+
+/* Workers that sleep are woken, as many as there are pieces for them: each piece waits for all. */
+static void sleeping_workers_are_woken(void **state)
+{
+    (void)state;
+    md_pool *pool = NULL;
+    assert_ok(md_pool_create(&pool, 4));
+    for (int n = 2; n <= 4; n++) {
+        meeting m = {.n = n};
+        nanosleep(&(struct timespec){.tv_nsec = 20000000},
+                  NULL); /* they sleep after a millisecond; if not, all the same */
+        assert_ok(md_pool_loop(pool, n, 1, 0, meet, &m));
+        assert_false(atomic_load(&m.is_late));
+    }
+    md_pool_destroy(&pool);
+}
+
 static void bad_counts_are_refused(void **state)
 {
     (void)state;
@@ -338,6 +373,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_works_alone),        cmocka_unit_test(every_block_runs_once),
         cmocka_unit_test(several_callers_share_the_workers), cmocka_unit_test(loops_nest),
         cmocka_unit_test(caller_waits_for_slow_workers),     cmocka_unit_test(bad_counts_are_refused),
+        cmocka_unit_test(sleeping_workers_are_woken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
