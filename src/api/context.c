@@ -48,6 +48,7 @@ static md_status set_policy(md_context *c, const md_context_options *o)
     c->policy.tune = o->tune ? o->tune : c->env.tune ? c->env.tune : MD_TUNE_ESTIMATE;
     c->policy.tune_budget_ms = o->tune_budget_ms > 0.0 ? o->tune_budget_ms : (double)c->env.tune_budget_ms;
     c->policy.tune_count = &c->tune_count;
+    c->policy.axes = c->env.axes;
     c->policy.max_variants = c->env.max_variants;
     c->policy.idle_tune = c->env.idle_tune == MD_IDLE_TUNE_ON || (!select && !c->env.idle_tune);
     c->policy.races_cheaply = c->env.idle_tune != MD_IDLE_TUNE_ON;

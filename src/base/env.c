@@ -40,6 +40,10 @@ static const variable variables[] = {
      AT(persistent), MD_PERSISTENT_AUTO, 0},
     {"MD_NUMERIC", "fast|deterministic|batch_invariant", "which bits ops may give; default fast", WORD, AT(numeric),
      MD_NUMERIC_FAST, 0},
+    {"MD_AXES", "auto|written|both",
+     "whether a product may also run with the axes of its operands moved, as planes of channels become pixels: auto, the "
+     "default: where a family of kernels takes it only then; written: never; both: wherever axes may be moved",
+     WORD, AT(axes), MD_AXES_AUTO, 0},
     {"MD_MAX_SHAPES", "1 to 16777216", "shapes remembered per op; default 16384", INT64, AT(max_shapes), 1, 1 << 24},
     {"MD_THREADS", "1 to 1024", "threads of the host device; default one per available CPU", INT32, AT(threads), 1,
      1024},

@@ -15,6 +15,8 @@ typedef enum md_env_calibrate { MD_CALIBRATE_OFF = 1, MD_CALIBRATE_ON, MD_CALIBR
 
 typedef enum md_env_cpu { MD_ENV_X86_64 = 1, MD_ENV_AVX2, MD_ENV_AVX512 } md_env_cpu;
 
+typedef enum md_env_axes { MD_AXES_AUTO = 1, MD_AXES_WRITTEN, MD_AXES_BOTH } md_env_axes;
+
 enum { MD_ENV_RATES = 5 };
 
 typedef struct md_env {
@@ -35,6 +37,7 @@ typedef struct md_env {
     md_metric metric;
     md_persistent persistent;
     md_numeric numeric;
+    md_env_axes axes; /* 0 if unset */
     int32_t threads; /* 0 if unset */
     md_env_cpu cpu; /* 0 if unset; md_cpu_detect asks md_env_widest */
     int64_t rates[MD_ENV_RATES]; /* 0 if unset; the host device asks md_env_rates */

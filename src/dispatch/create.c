@@ -63,7 +63,7 @@ static md_status add_stage(md_ds_op *op, int32_t stage, const md_ds_op_options *
     target.op = op->name;
     md_ds_policy policy = op->policy;
     char *pin = NULL;
-    MD_TRY(md_ds_pin_of_stage(&pin, options->pin, stage));
+    MD_TRY(md_ds_pin_of_stage(&pin, options->pin, stage, md_st_moves_axes(op->program, stage)));
     policy.pin = pin;
     md_status s = md_ds_pool_init(&op->stage[stage], op->runtime->builder, &target, &op->space, &policy);
     if (s == MD_OK)

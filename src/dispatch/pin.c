@@ -68,12 +68,12 @@ md_status md_ds_pin_check(const char *pin, const char *op_name, int32_t n_stages
     return MD_OK;
 }
 
-md_status md_ds_pin_of_stage(char **out, const char *pin, int32_t stage)
+md_status md_ds_pin_of_stage(char **out, const char *pin, int32_t stage, bool only_by_number)
 {
     pin_part p;
     *out = NULL;
     for (const char *at = pin; at && next_part(&p, &at);) {
-        if (p.stage && stage_of(&p) != stage)
+        if (p.stage ? stage_of(&p) != stage : only_by_number)
             continue;
         free(*out);
         *out = strndup(p.name, p.n_name);

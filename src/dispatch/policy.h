@@ -2,6 +2,7 @@
 #ifndef MD_DISPATCH_POLICY_H
 #define MD_DISPATCH_POLICY_H
 
+#include "base/env.h"
 #include "family/family.h"
 
 struct md_tn_counters;
@@ -17,6 +18,7 @@ typedef struct md_ds_policy {
     md_metric metric;
     md_persistent persistent;
     md_numeric numeric;
+    md_env_axes axes; /* 0: auto */
     int32_t max_variants; /* per stage; <= 0: the default */
     bool without_library;
     bool allows_tf32; /* GPUs may round the operands of f32 products to tf32 */

@@ -95,6 +95,7 @@ typedef struct md_fx_tensor {
     bool at_least[MD_MAX_RANK]; /* the axis has a non-plain subscript somewhere: long enough is good enough */
     int32_t stmt; /* OUTPUT, TEMP: the first statement that writes it; -1 for inputs */
     bool is_rewritten; /* an OUTPUT that several statements write, in order; then is_updated holds, too */
+    bool is_turned; /* a TEMP that has a tensor's elements with its axes in another order (stage/turn.c) */
 } md_fx_tensor;
 
 typedef struct md_fx_scalar {

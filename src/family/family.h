@@ -110,7 +110,7 @@ enum { MD_FA_MAX_LIBRARY_CALLS = 4 };
 
 /* A call into a library. Only the family that made it reads the words. */
 typedef struct md_fa_library_call {
-    uint64_t word[36];
+    uint64_t word[37];
 } md_fa_library_call;
 
 /* What a library's answer says of a call. */

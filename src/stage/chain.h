@@ -13,7 +13,7 @@
 
 #include "expr/node.h"
 
-enum { MD_ST_MAX_PARTS = 8, MD_ST_MAX_TERMS = 4, MD_ST_MAX_GUARDS = 8, MD_ST_MAX_BOUND_TERMS = 8 };
+enum { MD_ST_MAX_TERMS = 4, MD_ST_MAX_GUARDS = 8, MD_ST_MAX_BOUND_TERMS = 8 };
 
 /* What REFs in a chain's expressions name. */
 enum {
@@ -90,7 +90,6 @@ typedef struct md_st_pairs {
 /* Indices of rows, batch and columns are the stage's outer ones; `axis` is the stage's. A group may be empty except
  * columns and depth. */
 typedef struct md_st_chain {
-    int32_t n_parts, part[MD_ST_MAX_PARTS]; /* the stages that give the same results, in order */
     int32_t n_batch, n_rows, n_columns, n_depth;
     int32_t batch[MD_MAX_RANK * 2], rows[MD_MAX_RANK * 2], columns[MD_MAX_RANK], depth[MD_MAX_RANK];
     /* K and V use batch index share_index only as share_index // share, so rows with one quotient share their keys.

@@ -83,6 +83,12 @@ static int32_t keep_stored(const md_st_draft *d, const md_st_parts *p, int32_t n
     return 0;
 }
 
+int32_t md_st_items_of_parts(md_st_draft *d, const md_st_parts *p, md_st_item *item)
+{
+    const int32_t n = list_items(d, p, item);
+    return n > 0 ? keep_stored(d, p, n, item) : 0;
+}
+
 /* Scans cannot move to other indices; and what is pointwise is in its reader already, or has a reason to be stored. */
 static bool may_be_part(const md_st_draft *d, const md_st_group *g)
 {
@@ -104,25 +110,27 @@ static bool try_parts(md_st_draft *d, const md_st_parts *p, md_st_item *item, md
     for (int32_t i = 0; i < p->n; i++)
         if (!may_be_part(d, &d->group[p->group[i]]))
             return false;
-    n = list_items(d, p, item);
-    n = n > 0 ? keep_stored(d, p, n, item) : 0;
+    n = md_st_items_of_parts(d, p, item);
     return n > 0 && form(d->maker, stage, n, item);
 }
 
+void md_st_insert_whole(md_st_draft *d, const md_st_parts *p, const md_st_stage *stage, int32_t at)
+{
+    for (int32_t g = d->n_groups++; g > at; g--)
+        d->group[g] = d->group[g - 1];
+    d->group[at] = (md_st_group){.stage = *stage};
+    for (int32_t g = 0; g < d->n_groups; g++)
+        for (int32_t i = 0; i < d->group[g].stage.n_parts; i++)
+            d->group[g].stage.part[i] += d->group[g].stage.part[i] >= at;
+    d->group[at].stage.n_parts = p->n;
+    for (int32_t i = 0; i < p->n; i++)
+        d->group[at].stage.part[i] = p->group[i] + (p->group[i] >= at);
+}
+
+/* Behind the last of its parts. */
 static void insert(md_st_draft *d, const md_st_parts *p, const md_st_stage *stage)
 {
-    int32_t at = p->group[p->n - 1] + 1;
-    md_st_chain *chain = (md_st_chain *)(uintptr_t)stage->chain;
-    for (int32_t g = d->n_groups++; g > at; g--) {
-        d->group[g] = d->group[g - 1];
-        md_st_chain *moved = (md_st_chain *)(uintptr_t)d->group[g].stage.chain;
-        for (int32_t i = 0; moved && i < moved->n_parts; i++)
-            moved->part[i] += moved->part[i] >= at;
-    }
-    chain->n_parts = p->n;
-    for (int32_t i = 0; i < p->n; i++)
-        chain->part[i] = p->group[i];
-    d->group[at] = (md_st_group){.stage = *stage};
+    md_st_insert_whole(d, p, stage, p->group[p->n - 1] + 1);
 }
 
 /* Looks for the parts before the group: what it reads, and what that reads. */
@@ -146,8 +154,8 @@ static bool find_parts(md_st_draft *d, int32_t last, md_st_parts *p, md_st_item 
 static bool is_taken(const md_st_draft *d, const md_st_parts *p)
 {
     for (int32_t g = 0; g < d->n_groups; g++)
-        for (int32_t i = 0; d->group[g].stage.chain && i < d->group[g].stage.chain->n_parts; i++)
-            if (md_st_has_part(p, d->group[g].stage.chain->part[i]))
+        for (int32_t i = 0; i < d->group[g].stage.n_parts; i++)
+            if (md_st_has_part(p, d->group[g].stage.part[i]))
                 return true;
     return false;
 }

@@ -107,7 +107,20 @@ bool md_st_form_chain(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *i
 
 /* ---- chains.c */
 
+/** The statements whose results the parts store for others, with those before them in them; 0: they are not so. `item`
+ * has room for all statements. */
+int32_t md_st_items_of_parts(md_st_draft *draft, const md_st_parts *parts, md_st_item *item);
+/** Puts a stage that gives the same as its parts in front of group `at`. */
+void md_st_insert_whole(md_st_draft *draft, const md_st_parts *parts, const md_st_stage *stage, int32_t at);
+
 /** Adds the chains that groups make up: each behind the last of its parts. */
 void md_st_add_chains(md_st_draft *draft);
+
+/* ---- turned.c */
+
+/** True if the item writes or reads a tensor whose axes were moved: it is a stage alone. */
+bool md_st_is_turned(const md_fx_formula *formula, const md_st_item *item);
+/** Adds the products as they were written, each in front of the parts that move its axes. */
+void md_st_add_unturned(md_st_draft *draft);
 
 #endif

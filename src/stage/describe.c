@@ -62,12 +62,17 @@ static void describe_nest(md_strbuf *out, const md_st_program *p, const md_st_st
     md_strbuf_printf(out, "nest over %d ind%s", n, n == 1 ? "ex" : "ices");
 }
 
+static void add_parts(md_strbuf *out, const md_st_stage *s)
+{
+    for (int32_t i = 0; i < s->n_parts; i++)
+        md_strbuf_printf(out, "%s %d", i > 0 ? "," : "", (int)s->part[i]);
+}
+
 static void describe_chain(md_strbuf *out, const md_st_program *p, const md_st_stage *s)
 {
     const md_st_chain *c = s->chain;
     md_strbuf_add(out, c->pairs ? "pairs of" : "chain of");
-    for (int32_t i = 0; i < c->n_parts; i++)
-        md_strbuf_printf(out, "%s %d", i > 0 ? "," : "", (int)c->part[i]);
+    add_parts(out, s);
     if (c->n_batch > 0)
         add_group(out, p, " batch", c->n_batch, c->batch);
     add_group(out, p, " rows", c->n_rows, c->rows);
@@ -89,6 +94,10 @@ void md_st_describe(md_strbuf *out, const md_st_program *program, int32_t stage)
         md_strbuf_printf(out, ", %d stores", s->n_stores);
     md_strbuf_add(out, s->has_gather ? ", gather" : "");
     md_strbuf_add(out, s->has_duplicates ? ", scatter that accumulates" : s->has_scatter ? ", scatter" : "");
+    if (s->kind == MD_ST_PRODUCT && s->n_parts > 0) {
+        md_strbuf_add(out, ", or with axes moved by");
+        add_parts(out, s);
+    }
 }
 
 /* ---- work ---- */

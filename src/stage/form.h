@@ -165,7 +165,12 @@ bool md_st_is_window(const md_fx_formula *formula, const md_fx_node *node);
 /** Such a reduction as operations, in the order of its indices. */
 const md_fx_node *md_st_unroll(const md_fx_formula *formula, md_arena *arena, const md_fx_node *node);
 
-/* ---- plan.c ---- */
+/* ---- split.c ---- */
+
+/** Puts a statement in front of another. */
+void md_st_insert(md_fx_formula *formula, int32_t at, const md_fx_stmt *stmt);
+
+/* ---- fusion.c ---- */
 md_status md_st_plan(md_st_maker *m);
 /** A statement as it stands. */
 md_st_item md_st_item_of(const md_fx_stmt *s, const md_fx_formula *f);

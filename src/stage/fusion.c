@@ -114,6 +114,8 @@ static bool join(md_st_draft *draft, md_st_group *g, int32_t stmt, md_st_kind ki
     const md_st_item *item = &draft->item[stmt];
     bool is_dependent = depends(draft, g, item), is_shared = is_dependent || shares(g, item);
     joining how = joining_of(g->stage.kind, kind);
+    if (md_st_is_turned(draft->formula, &draft->item[g->stmt[0]]))
+        return false;
     if (g->n == MD_ST_MAX_STORES || how == NEVER || (how == IF_DEPENDENT && !is_dependent) ||
         (how == IF_SHARED && !is_shared) || accumulates(item))
         return false;
@@ -140,7 +142,8 @@ static bool place(md_st_draft *draft, int32_t stmt, md_st_stage *alone, md_st_st
     const md_st_item *item = &draft->item[stmt];
     if (!md_st_form(draft->maker, alone, 1, item))
         return false;
-    for (int32_t g = draft->n_groups - 1; g >= earliest(draft, item); g--)
+    const int32_t first = md_st_is_turned(draft->formula, item) ? draft->n_groups : earliest(draft, item);
+    for (int32_t g = draft->n_groups - 1; g >= first; g--)
         if (join(draft, &draft->group[g], stmt, alone->kind, scratch))
             return true;
     draft->group[draft->n_groups++] = (md_st_group){.n = 1, .stmt = {stmt}, .stage = *alone};
@@ -225,6 +228,8 @@ md_status md_st_plan(md_st_maker *m)
         return md_fail_memory();
     draft->maker = m;
     draft->formula = m->formula;
+    for (int32_t t = 0; t < m->formula->n_tensors; t++)
+        draft->forced |= (uint32_t)m->formula->tensor[t].is_turned << t;
     for (;;) {
         if (!start(draft) || !md_st_inline_lets(draft) || !group_statements(draft))
             break;
@@ -235,6 +240,8 @@ md_status md_st_plan(md_st_maker *m)
     }
     if (!m->no_memory)
         drop_stores(draft);
+    if (!m->no_memory)
+        md_st_add_unturned(draft);
     if (!m->no_memory)
         md_st_add_chains(draft);
     md_status status = m->no_memory ? md_fail_memory() : finish(draft);

@@ -51,11 +51,18 @@ void md_st_program_drop(md_st_program *p, int32_t chain)
     }
     p->n_stages--;
     memset(&p->known[p->n_stages], 0, sizeof p->known[p->n_stages]);
-    for (int32_t s = chain; s < p->n_stages; s++) {
-        md_st_chain *c = (md_st_chain *)(uintptr_t)p->stage[s].chain; /* the program's own */
-        for (int32_t i = 0; c && i < c->n_parts; i++)
-            c->part[i] -= c->part[i] > chain;
-    }
+    for (int32_t s = 0; s < p->n_stages; s++)
+        for (int32_t i = 0; i < p->stage[s].n_parts; i++)
+            p->stage[s].part[i] -= p->stage[s].part[i] > chain;
+}
+
+bool md_st_moves_axes(const md_st_program *program, int32_t stage)
+{
+    for (int32_t s = 0; s < program->n_stages; s++)
+        for (int32_t i = 0; program->stage[s].kind == MD_ST_PRODUCT && i < program->stage[s].n_parts; i++)
+            if (program->stage[s].part[i] == stage)
+                return true;
+    return false;
 }
 
 const void *md_st_look(void *room, const md_st_program *program, int32_t stage, const md_st_fact *fact)

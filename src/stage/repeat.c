@@ -139,12 +139,12 @@ static bool warn_of_cost(md_fx_formula *f, const md_st_program *p, int32_t stage
                         operations, operations / t.elements));
 }
 
-/* A chain that computes the same stands behind its parts. */
+/* True if another stage computes the same. */
 static bool is_part(const md_st_program *p, int32_t stage)
 {
-    for (int32_t i = stage + 1; i < p->n_stages; i++)
-        for (int32_t k = 0; p->stage[i].chain && k < p->stage[i].chain->n_parts; k++)
-            if (p->stage[i].chain->part[k] == stage)
+    for (int32_t i = 0; i < p->n_stages; i++)
+        for (int32_t k = 0; k < p->stage[i].n_parts; k++)
+            if (p->stage[i].part[k] == stage)
                 return true;
     return false;
 }

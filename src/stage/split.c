@@ -76,8 +76,7 @@ static bool add_tensor(splitter *sp, const md_fx_stmt *s, const md_fx_node *node
     return !sp->maker.no_memory;
 }
 
-/* Puts a statement in front of another. */
-static void insert(md_fx_formula *f, int32_t at, const md_fx_stmt *s)
+void md_st_insert(md_fx_formula *f, int32_t at, const md_fx_stmt *s)
 {
     memmove(&f->stmt[at + 1], &f->stmt[at], (size_t)(f->n_stmts - at) * sizeof *f->stmt);
     f->stmt[at] = *s;
@@ -126,7 +125,7 @@ static int32_t make_let(splitter *sp, int32_t stmt, const md_fx_node *node, int3
     if (!md_st_made(&sp->maker, s.value))
         return -1;
     f->n_tensors++;
-    insert(f, stmt, &s);
+    md_st_insert(f, stmt, &s);
     sp->made[sp->n_made++] = s.tensor;
     return s.tensor;
 }

@@ -12,7 +12,13 @@
 #include "stage/chain.h"
 
 /* A stage has at least one statement, so no formula that the front end accepts meets this limit. */
-enum { MD_ST_MAX_STAGES = MD_FX_MAX_STMTS, MD_ST_MAX_STORES = 8, MD_ST_MAX_REDUCTIONS = 12, MD_ST_MAX_PRODUCTS = 2 };
+enum {
+    MD_ST_MAX_STAGES = MD_FX_MAX_STMTS,
+    MD_ST_MAX_STORES = 8,
+    MD_ST_MAX_REDUCTIONS = 12,
+    MD_ST_MAX_PRODUCTS = 2,
+    MD_ST_MAX_PARTS = 8
+};
 
 typedef enum md_st_kind {
     MD_ST_POINTWISE, /* no reduction: outer indices and one lane index; gathers, scatters, transposes included */
@@ -108,6 +114,9 @@ typedef struct md_st_stage {
     md_st_product product;
     md_st_scan scan;
     const md_st_chain *chain; /* CHAIN; in the program's arena */
+    /* other stages that give the same results, in order: a plan runs either. A chain stands behind its parts, a product
+     * before those that move axes of its operands and its result (turn.c) */
+    int32_t n_parts, part[MD_ST_MAX_PARTS];
 } md_st_stage;
 
 /* Places of the facts that md_st_know keeps about each stage: plans of rows by their options, then others. */
@@ -177,6 +186,14 @@ md_status md_st_split(md_fx_formula *formula);
 /** The same; orders are chosen by these sizes, and noted in `orders`. */
 md_status md_st_split_at(md_fx_formula *formula, const md_st_sizes *sizes, md_st_orders *orders);
 
+/** Gives products whose sum runs across memory lets with the axes of their operands moved, and of their result: changes
+ * the formula, whose meaning stays, after splitting. A program has such a product both ways: as a stage, and as the
+ * parts of that stage. */
+md_status md_st_turn(bool *is_changed, md_fx_formula *formula);
+
+/** True if the stage is one of those that move axes for a product, or that product with its axes moved. */
+bool md_st_moves_axes(const md_st_program *program, int32_t stage);
+
 /** A fact about a stage that costs walks over its expressions and never changes. */
 typedef struct md_st_fact {
     int32_t which; /* which place of the program's facts it has */
@@ -193,7 +210,7 @@ const void *md_st_look(void *room, const md_st_program *program, int32_t stage, 
 /** Makes the program of a formula, which must outlive it. */
 md_status md_st_program_create(md_st_program **out, const md_fx_formula *formula);
 void md_st_program_destroy(md_st_program **program);
-/** Takes a chain out of a program that nobody else uses yet: its parts remain. */
+/** Takes a stage with parts out of a program that nobody else uses yet: its parts remain. */
 void md_st_program_drop(md_st_program *program, int32_t chain);
 
 /** Adds a warning to the formula for each nest that computes a reduction or scan again and again, or that takes very

@@ -163,11 +163,11 @@ static json_t *roof_json(const view *v, const md_ds_plan *plan, int32_t stage)
     return md_ss_roof_json(&shortfall);
 }
 
-/* Whether a chain or its parts serve, and why; JSON null for other stages. */
+/* Whether a stage or its parts serve, and why; JSON null for stages without parts. */
 static json_t *fused_json(const view *v, const md_ds_plan *plan, int32_t stage)
 {
     md_strbuf text = {0};
-    if (v->op->program->stage[stage].kind != MD_ST_CHAIN)
+    if (v->op->program->stage[stage].n_parts == 0)
         return json_null();
     md_ds_print_fused(&text, v->op, plan, stage, v->shape, v->sizes);
     json_t *line = text.failed ? NULL : json_string(md_strbuf_text(&text));

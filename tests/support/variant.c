@@ -269,8 +269,8 @@ static uint64_t idle_stages(const variant_bench *b, const md_fa_family *family, 
             continue;
         if (!serves(b, &target, family, config))
             idle |= UINT64_C(1) << i;
-        for (int32_t k = 0; k < s->chain->n_parts && !(idle >> i & 1); k++)
-            idle |= UINT64_C(1) << s->chain->part[k];
+        for (int32_t k = 0; k < s->n_parts && !(idle >> i & 1); k++)
+            idle |= UINT64_C(1) << s->part[k];
     }
     return idle;
 }

@@ -25,12 +25,13 @@ typedef struct md_dev_cuda_conv {
     int32_t n_axes; /* of a tensor: 4 or 5 */
     int32_t dtype; /* md_dtype of all three: BF16 or F16 */
     int32_t rank; /* which answer of the heuristic, best first; the last one if there are fewer */
+    int16_t alignment[4]; /* bytes that addresses and strides of image, filter and result are multiples of; then 0 */
 } md_dev_cuda_conv;
 
 /** True if the library can be loaded and is of version 9. Loads it. */
 bool md_dev_cuda_has_conv(void);
 
-/** Runs a convolution on the stream; `data`: addresses at multiples of 16 bytes. UNSUPPORTED if the library is missing,
+/** Runs a convolution on the stream. UNSUPPORTED if the library is missing,
  * of another version or has no kernel that is content with so much workspace, and for convolutions beyond CONV_MOST.
  * Thread-safe. */
 md_status md_dev_cuda_conv_run(md_dev *dev, md_stream stream, const md_dev_cuda_conv *what,

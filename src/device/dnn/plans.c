@@ -45,7 +45,6 @@ enum { FORWARD_ALPHA = 700, FORWARD_BETA = 701, FORWARD_CONV = 702, FORWARD_W = 
 enum { GRAPH_HANDLE = 800, GRAPH_OPS = 801 };
 enum { TENSOR_ALIGNMENT = 900, TENSOR_TYPE = 901, TENSOR_SIZES = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906 };
 enum { PACK_IDS = 1000, PACK_POINTERS = 1001, PACK_WORKSPACE = 1003 };
-enum { ALIGNMENT = 16 };
 
 /* An attribute of a descriptor. */
 typedef struct attribute {
@@ -70,7 +69,7 @@ static void *make(md_dnn_answers *p, const md_dnn_functions *f, int type, const 
 static void *make_tensor(md_dnn_answers *p, const md_dnn_functions *f, int32_t which)
 {
     const md_dev_cuda_conv *c = &p->what;
-    const int64_t id = which + 1, alignment = ALIGNMENT;
+    const int64_t id = which + 1, alignment = c->alignment[which];
     const int type = c->dtype == MD_BF16 ? DATA_BF16 : DATA_F16;
     const attribute list[] = {{TENSOR_ID, TYPE_INT64, 1, &id},
                               {TENSOR_TYPE, TYPE_DATA, 1, &type},

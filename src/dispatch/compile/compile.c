@@ -52,6 +52,54 @@ static md_status warn(md_ds_compiled *c)
     return rounds_updates ? md_st_warn_of_rounding(c->formula, c->program, size) : MD_OK;
 }
 
+/* The product among a product's parts, in which axes are moved. */
+static int32_t moved_of(const md_st_program *program, int32_t stage)
+{
+    const md_st_stage *whole = &program->stage[stage];
+    for (int32_t i = 0; i < whole->n_parts; i++)
+        if (program->stage[whole->part[i]].kind == MD_ST_PRODUCT)
+            return whole->part[i];
+    return -1;
+}
+
+/* True if a family takes some product only with its axes moved. */
+static bool moving_helps(const md_ds_compiled *c, const md_st_program *program)
+{
+    for (int32_t s = 0; s < program->n_stages; s++) {
+        const int32_t moved = program->stage[s].kind == MD_ST_PRODUCT ? moved_of(program, s) : -1;
+        md_fa_target as_written = {.program = program, .stage = s, .facts = c->facts}, with_moves = as_written;
+        with_moves.stage = moved;
+        const md_fa_family *f;
+        for (int32_t i = 0; moved >= 0 && (f = md_fa_of(&as_written, i)) != NULL; i++)
+            if (md_fa_applies(f, &with_moves) && !md_fa_applies(f, &as_written))
+                return true;
+    }
+    return false;
+}
+
+/* Lets products also run with the axes of their operands moved, where that may be worth it. Custom kernels name the
+ * stages of the formula as it is written. */
+static md_status turn(md_ds_compiled *c, const md_ds_compile_options *o)
+{
+    bool is_changed = false;
+    if (o->policy.axes == MD_AXES_WRITTEN || o->n_custom > 0)
+        return MD_OK;
+    md_fx_formula *written = malloc(sizeof *written);
+    if (!written)
+        return md_fail_memory();
+    *written = *c->formula;
+    md_status s = md_st_turn(&is_changed, c->formula);
+    if (s == MD_OK && is_changed && o->policy.axes != MD_AXES_BOTH) {
+        md_st_program *program = NULL;
+        s = md_st_program_create(&program, c->formula);
+        if (s != MD_OK || !moving_helps(c, program))
+            *c->formula = *written;
+        md_st_program_destroy(&program);
+    }
+    free(written);
+    return s;
+}
+
 /* Chains that the device has no family for are left to their parts. */
 static void drop_chains(md_ds_compiled *c)
 {
@@ -103,6 +151,7 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     c->may_join = md_fx_may_merge_dims(c->formula);
     MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
     MD_TRY(split(c, o->policy.numeric));
+    MD_TRY(turn(c, o));
     MD_TRY(md_st_program_create(&c->program, c->formula));
     drop_chains(c);
     MD_TRY(warn(c));

@@ -61,29 +61,29 @@ static int32_t keep_doubtful(const md_ds_challenger *list, int32_t n, double own
     return n;
 }
 
-/* What serves a stage: a variant of it; for a chain whose parts do, BY_PARTS. */
+/* What serves a stage: a variant of it; where its parts do, BY_PARTS. */
 static int32_t own_of(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
 {
     const md_ds_stage_choice *s = &plan->stage[stage];
-    const bool is_chain = op->program->stage[stage].kind == MD_ST_CHAIN;
-    return !s->is_idle ? s->pick.variant : is_chain ? MD_DS_BY_PARTS : -1;
+    const bool has_parts = op->program->stage[stage].n_parts > 0;
+    return !s->is_idle ? s->pick.variant : has_parts ? MD_DS_BY_PARTS : -1;
 }
 
 /* True if there is nothing to find out about a stage. */
 static bool is_known(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
 {
     const int32_t own = own_of(op, plan, stage);
-    const int32_t by = own == MD_DS_BY_PARTS ? op->program->stage[stage].chain->part[0] : stage;
+    const int32_t by = own == MD_DS_BY_PARTS ? op->program->stage[stage].part[0] : stage;
     const md_ds_source source = plan->stage[by].pick.source;
     return own == -1 || op->stage[stage].pinned >= 0 || source == MD_DS_STORED || source == MD_DS_MEASURED ||
            (source == MD_DS_GIVEN && !op->policy.agrees);
 }
 
-/* The parts of a chain, beside its variants. Races do not run several stages; under a numeric policy the chain serves
+/* The parts of a stage, beside its variants. Races do not run several stages; under a numeric policy the stage serves
  * wherever it fits. */
 static double time_of_parts(const md_ds_op *op, const md_ds_plan *plan, int32_t stage, const md_ds_trial_job *j)
 {
-    if (op->program->stage[stage].kind != MD_ST_CHAIN || op->hybrid->is_idle_only ||
+    if (op->program->stage[stage].n_parts == 0 || op->hybrid->is_idle_only ||
         op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
         return 0.0;
     return md_ds_time_of_parts(plan, op, stage, j->select_sizes);
@@ -140,7 +140,7 @@ static double longest_us(const md_ds_op *op)
     return op->policy.races_cheaply ? MD_DS_CALM_US : HUGE_VAL;
 }
 
-/* Lists the incumbent, and challengers by expected time: first the best of other families and a chain's parts, where
+/* Lists the incumbent, and challengers by expected time: first the best of other families and a stage's parts, where
  * the model errs most, then the fastest others. Returns how many, or 0 if there is no challenger. */
 static int32_t list_challengers(md_ds_challenger *out, double *own_us, md_ds_op *op, int32_t stage,
                                 const md_ds_trial_job *j)

@@ -252,7 +252,7 @@ static md_status choose_stage(chooser *c)
     return choose_ready(c);
 }
 
-/* ---- Chains and their parts */
+/* ---- Stages with parts */
 
 /* At the first sight of a length of heads, kernels for it are chosen and built. Who waits for the best, or measures,
  * waits for them. `is_missing`: no kernel fits. */
@@ -278,18 +278,21 @@ static bool parts_may_serve(const chooser *c)
            c->op->policy.select != MD_SELECT_MEASURE;
 }
 
-/* A chain is spare while it is built; so are its parts once it is ready. */
-static md_status choose_chain(chooser *c, uint64_t *spare)
+/* A chain is spare while it is built; so are its parts once it is ready. A product serves while those that move its
+ * axes are built. */
+static md_status choose_whole(chooser *c, uint64_t *spare)
 {
-    const md_st_chain *chain = c->op->program->stage[c->stage].chain;
-    c->is_spare = parts_may_serve(c);
-    if (!c->is_spare)
+    const md_st_stage *whole = &c->op->program->stage[c->stage];
+    const bool is_chain = whole->kind == MD_ST_CHAIN;
+    c->is_spare = is_chain && parts_may_serve(c);
+    if (is_chain && !c->is_spare)
         seek_kernels(c, false);
     const md_status s = choose_stage(c);
     if (c->is_spare && (s == MD_OK || s == MD_NOT_FOUND))
         seek_kernels(c, s == MD_NOT_FOUND);
-    for (int32_t i = 0; s == MD_OK && !c->query.call && i < chain->n_parts; i++)
-        *spare |= UINT64_C(1) << chain->part[i];
+    const bool parts_are_spare = is_chain ? !c->query.call : parts_may_serve(c);
+    for (int32_t i = 0; s == MD_OK && parts_are_spare && i < whole->n_parts; i++)
+        *spare |= UINT64_C(1) << whole->part[i];
     return s;
 }
 
@@ -325,20 +328,20 @@ static bool find_stored(md_ds_query *query, md_digest128 *digest, md_ds_op *op, 
     return md_ds_has_stored_picks(op, query);
 }
 
-/* A pick for every stage, chains first. *missing: a bit for each that has none. */
+/* A pick for every stage, those with parts first. *missing: a bit for each that has none. */
 static md_status choose_each(uint64_t *missing, md_ds_plan *plan, md_ds_op *op, const md_ds_query *query,
                              md_ds_effort effort)
 {
     uint64_t spare = 0;
     for (int32_t i = 0; i < 2 * op->n_stages; i++) {
         chooser c = {plan, op, i % op->n_stages, *query, effort, false};
-        const bool is_chain = op->program->stage[c.stage].kind == MD_ST_CHAIN;
-        if (is_chain != (i < op->n_stages))
+        const bool has_parts = op->program->stage[c.stage].n_parts > 0;
+        if (has_parts != (i < op->n_stages))
             continue;
         if (!(md_ds_work(&op->stage[c.stage].target, query->shape->size) <= MD_DS_MOST_WORK))
             return fail_too_large(op, query->shape);
         c.is_spare = spare >> c.stage & 1;
-        const md_status s = is_chain ? choose_chain(&c, &spare) : choose_stage(&c);
+        const md_status s = has_parts ? choose_whole(&c, &spare) : choose_stage(&c);
         if (s == MD_NOT_FOUND)
             *missing |= UINT64_C(1) << c.stage;
         else if (s != MD_OK)

@@ -1,4 +1,4 @@
-/* Chooses between chains and their parts. */
+/* Chooses between stages and their parts: chains, and products whose operands may get another order of axes. */
 #include "dispatch/select/select.h"
 
 #include "tune/tune.h"
@@ -22,41 +22,42 @@ static bool is_pinned(const md_ds_op *op, int32_t stage)
     return op->stage[stage].pinned >= 0;
 }
 
-static bool is_part_pinned(const md_ds_op *op, const md_st_chain *chain)
+static bool is_part_pinned(const md_ds_op *op, const md_st_stage *whole)
 {
-    for (int32_t i = 0; i < chain->n_parts; i++)
-        if (is_pinned(op, chain->part[i]))
+    for (int32_t i = 0; i < whole->n_parts; i++)
+        if (is_pinned(op, whole->part[i]))
             return true;
     return false;
 }
 
-/* Under a numeric policy the choice must not follow the shape: the chain serves wherever it can. So does what is
+/* Under a numeric policy the choice must not follow the shape: the stage serves wherever it can. So does what is
  * pinned. */
-static bool runs_chain(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const md_ds_query *query,
+static bool runs_whole(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const md_ds_query *query,
                        uint64_t missing)
 {
-    const md_st_chain *c = op->program->stage[stage].chain;
+    const md_st_stage *whole = &op->program->stage[stage];
     bool lacks_part = false;
-    for (int32_t i = 0; i < c->n_parts; i++)
-        lacks_part |= is_missing(missing, c->part[i]);
+    for (int32_t i = 0; i < whole->n_parts; i++)
+        lacks_part |= is_missing(missing, whole->part[i]);
     if (is_missing(missing, stage))
         return false;
     if (lacks_part || is_pinned(op, stage))
         return true;
-    if (is_part_pinned(op, c))
+    if (is_part_pinned(op, whole))
         return false;
     return op->policy.numeric >= MD_NUMERIC_DETERMINISTIC ||
            time_of(plan, op, stage, query->select_sizes) <= md_ds_time_of_parts(plan, op, stage, query->select_sizes);
 }
 
-/* An idle stage keeps a pick that may be named, and loads no library. Only a chain waits for a better one. */
-static void set_idle(md_ds_plan *plan, int32_t stage, bool is_chain, uint64_t *missing)
+/* An idle stage keeps a pick that may be named, and loads no library. It waits for a better one where that may make it
+ * serve. */
+static void set_idle(md_ds_plan *plan, int32_t stage, bool may_serve, uint64_t *missing)
 {
     md_ds_stage_choice *s = &plan->stage[stage];
     s->is_idle = true;
     if (is_missing(*missing, stage))
         s->pick = md_ds_empty_pick(MD_DS_DEFAULT);
-    s->wished = is_chain ? s->wished : -1;
+    s->wished = may_serve ? s->wished : -1;
     s->unloaded = -1;
     s->saved_us = 0.0;
     *missing &= ~(UINT64_C(1) << stage);
@@ -65,15 +66,17 @@ static void set_idle(md_ds_plan *plan, int32_t stage, bool is_chain, uint64_t *m
 void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *query, uint64_t *missing)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        if (op->program->stage[s].kind != MD_ST_CHAIN)
+        const md_st_stage *whole = &op->program->stage[s];
+        if (whole->n_parts == 0)
             continue;
-        const md_st_chain *c = op->program->stage[s].chain;
-        if (!runs_chain(plan, op, s, query, *missing)) {
-            set_idle(plan, s, true, missing);
+        const bool is_chain = whole->kind == MD_ST_CHAIN;
+        if (!runs_whole(plan, op, s, query, *missing)) {
+            set_idle(plan, s, is_chain, missing);
             continue;
         }
-        for (int32_t i = 0; i < c->n_parts; i++)
-            set_idle(plan, c->part[i], false, missing);
+        const bool is_settled = is_chain || is_pinned(op, s) || op->policy.numeric >= MD_NUMERIC_DETERMINISTIC;
+        for (int32_t i = 0; i < whole->n_parts; i++)
+            set_idle(plan, whole->part[i], !is_settled, missing);
     }
     bool waits = false, loads = false;
     for (int32_t s = 0; s < op->n_stages; s++) {
@@ -87,27 +90,27 @@ void md_ds_choose_chains(md_ds_plan *plan, md_ds_op *op, const md_ds_query *quer
 
 double md_ds_time_of_parts(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const int64_t *sizes)
 {
-    const md_st_chain *c = op->program->stage[stage].chain;
+    const md_st_stage *whole = &op->program->stage[stage];
     double us = 0.0;
-    for (int32_t i = 0; i < c->n_parts; i++) {
-        if (plan->stage[c->part[i]].pick.variant < 0)
+    for (int32_t i = 0; i < whole->n_parts; i++) {
+        if (plan->stage[whole->part[i]].pick.variant < 0)
             return 0.0;
-        us += time_of(plan, op, c->part[i], sizes);
+        us += time_of(plan, op, whole->part[i], sizes);
     }
     return us;
 }
 
 void md_ds_set_way(md_ds_plan *plan, const md_ds_op *op, int32_t stage, bool by_parts)
 {
-    const md_st_chain *c = op->program->stage[stage].chain;
+    const md_st_stage *whole = &op->program->stage[stage];
     plan->stage[stage].is_idle = by_parts;
-    for (int32_t i = 0; i < c->n_parts; i++)
-        plan->stage[c->part[i]].is_idle = !by_parts;
+    for (int32_t i = 0; i < whole->n_parts; i++)
+        plan->stage[whole->part[i]].is_idle = !by_parts;
 }
 
 /* ---- In words */
 
-/* Why no kernel of the chain serves. */
+/* Why no kernel of the stage serves. */
 static const char *unfit_of(const md_ds_op *op, int32_t stage, const md_kn_shape *shape)
 {
     const md_ds_pool *pool = &op->stage[stage];
@@ -119,41 +122,75 @@ static const char *unfit_of(const md_ds_op *op, int32_t stage, const md_kn_shape
     return miss ? miss : "none fits";
 }
 
+/* What a stage and its parts are called. */
+typedef struct wording {
+    const char *whole, *parts;
+} wording;
+
+static wording wording_of(const md_st_stage *whole)
+{
+    static const wording chain = {"the chain", "its parts"},
+                         product = {"the product as its operands lie", "a product with axes moved"};
+    return whole->kind == MD_ST_CHAIN ? chain : product;
+}
+
+/* Microseconds of the parts that only move axes. */
+static double time_of_moves(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const int64_t *sizes)
+{
+    const md_st_stage *whole = &op->program->stage[stage];
+    double us = 0.0;
+    for (int32_t i = 0; i < whole->n_parts; i++)
+        if (op->program->stage[whole->part[i]].kind == MD_ST_POINTWISE)
+            us += time_of(plan, op, whole->part[i], sizes);
+    return us;
+}
+
+static void print_times(md_strbuf *out, const md_ds_op *op, const md_ds_plan *plan, int32_t stage, const int64_t *sizes)
+{
+    const md_ds_stage_choice *s = &plan->stage[stage];
+    const md_st_stage *whole = &op->program->stage[stage];
+    const wording words = wording_of(whole);
+    const char *by = md_ds_source_name((s->is_idle ? &plan->stage[whole->part[0]] : s)->pick.source);
+    const double us = time_of(plan, op, stage, sizes), parts = md_ds_time_of_parts(plan, op, stage, sizes);
+    md_strbuf_printf(out, " (%s): %.2f us, %s %.2f", by, s->is_idle ? parts : us, s->is_idle ? words.whole : words.parts,
+                     s->is_idle ? us : parts);
+    if (whole->kind != MD_ST_CHAIN)
+        md_strbuf_printf(out, "; moving axes takes %.2f", time_of_moves(plan, op, stage, sizes));
+}
+
 void md_ds_print_fused(md_strbuf *out, const md_ds_op *op, const md_ds_plan *plan, int32_t stage,
                        const md_kn_shape *shape, const int64_t *sizes)
 {
     const md_ds_stage_choice *s = &plan->stage[stage];
-    const md_st_chain *c = op->program->stage[stage].chain;
-    const bool has_chain = s->pick.variant >= 0;
-    const double chain = has_chain ? time_of(plan, op, stage, sizes) : 0.0,
-                 parts = md_ds_time_of_parts(plan, op, stage, sizes);
-    const char *by = md_ds_source_name((s->is_idle ? &plan->stage[c->part[0]] : s)->pick.source);
-    md_strbuf_add(out, s->is_idle ? "its parts" : "the chain");
+    const md_st_stage *whole = &op->program->stage[stage];
+    const wording words = wording_of(whole);
+    const bool fits = s->pick.variant >= 0;
+    md_strbuf_add(out, s->is_idle ? words.parts : words.whole);
     if (plan->by_reference)
         md_strbuf_add(out, ", by the reference evaluator");
-    else if (is_pinned(op, stage) || is_part_pinned(op, c))
+    else if (is_pinned(op, stage) || is_part_pinned(op, whole))
         md_strbuf_add(out, ", which a pin says");
     else if (s->is_idle && s->wished == MD_DS_SOUGHT)
-        md_strbuf_add(out, ", while kernels of the chain are chosen for these sizes");
-    else if (s->is_idle && !has_chain && s->wished >= 0)
+        md_strbuf_printf(out, ", while kernels of %s are chosen for these sizes", words.whole);
+    else if (s->is_idle && !fits && s->wished >= 0)
         md_strbuf_printf(out, ", while %s is built", op->stage[stage].variant[s->wished]->name);
-    else if (!has_chain)
-        md_strbuf_printf(out, ", since no kernel of the chain fits: %s", unfit_of(op, stage, shape));
+    else if (!fits)
+        md_strbuf_printf(out, ", since no kernel of %s fits: %s", words.whole, unfit_of(op, stage, shape));
     else if (op->policy.numeric >= MD_NUMERIC_DETERMINISTIC)
         md_strbuf_add(out, ", which serves wherever it fits under a numeric policy");
-    else if (parts <= 0.0)
-        md_strbuf_add(out, ", since its parts have no kernel that is ready");
+    else if (md_ds_time_of_parts(plan, op, stage, sizes) <= 0.0)
+        md_strbuf_printf(out, ", since %s no kernel that is ready",
+                         whole->kind == MD_ST_CHAIN ? "its parts have" : "one with axes moved has");
     else
-        md_strbuf_printf(out, " (%s): %.2f us, %s %.2f", by, s->is_idle ? parts : chain,
-                         s->is_idle ? "the chain" : "its parts", s->is_idle ? chain : parts);
+        print_times(out, op, plan, stage, sizes);
 }
 
 bool md_ds_runs_all_once(const md_ds_plan *plan, const md_ds_op *op)
 {
     for (int32_t s = 0; s < op->n_stages; s++) {
-        const md_st_chain *c = op->program->stage[s].chain; /* NULL: it is no chain */
-        for (int32_t i = 0; c && i < c->n_parts; i++)
-            if (plan->stage[c->part[i]].is_idle == plan->stage[s].is_idle)
+        const md_st_stage *whole = &op->program->stage[s];
+        for (int32_t i = 0; i < whole->n_parts; i++)
+            if (plan->stage[whole->part[i]].is_idle == plan->stage[s].is_idle)
                 return false;
     }
     return true;

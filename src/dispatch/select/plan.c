@@ -127,15 +127,15 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
     return lay_out(plan, op, shape->size);
 }
 
-/* A variant of a chain serves instead of the chain's parts, or the other way round. */
+/* A variant of a stage serves instead of the stage's parts, or the other way round. */
 static void set_way(md_ds_plan *plan, const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
 {
-    const md_st_chain *c = op->program->stage[stage].chain;
+    const md_st_stage *whole = &op->program->stage[stage];
     const bool by_parts = pick->variant == MD_DS_BY_PARTS;
     md_ds_set_way(plan, op, stage, by_parts);
     plan->stage[stage].wished = -1;
-    for (int32_t i = 0; i < c->n_parts && by_parts; i++)
-        plan->stage[c->part[i]].pick.source = pick->source;
+    for (int32_t i = 0; i < whole->n_parts && by_parts; i++)
+        plan->stage[whole->part[i]].pick.source = pick->source;
 }
 
 md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape,
@@ -151,7 +151,7 @@ md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan
     atomic_init(&copy->use, md_ds_plan_is_unused(plan) ? MD_DS_UNUSED : MD_DS_SERVES);
     if (pick->variant != MD_DS_BY_PARTS)
         copy->stage[stage] = (md_ds_stage_choice){.pick = *pick, .wished = -1};
-    if (op->program->stage[stage].kind == MD_ST_CHAIN)
+    if (op->program->stage[stage].n_parts > 0)
         set_way(copy, op, stage, pick);
     copy->is_stand_in = copy->is_early;
     copy->may_load = false;

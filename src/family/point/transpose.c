@@ -8,14 +8,21 @@ typedef struct finder {
     md_fa_transpose *out;
 } finder;
 
+/* True if the index runs along the whole axis. */
+static bool is_along(const md_st_program *program, const md_fx_node *load, int32_t axis)
+{
+    const md_fx_tensor *x = &program->formula->tensor[load->id];
+    return !x->at_least[axis] || program->index[load->arg[axis]->id].dim == x->dim[axis];
+}
+
 /* True if all subscripts are different plain indices, the lanes' index is among them, and the last is another one. */
-static bool is_transposed(const md_st_stage *st, const md_fx_formula *f, const md_fx_node *n)
+static bool is_transposed(const md_st_stage *st, const md_st_program *program, const md_fx_node *n)
 {
     bool has_lane = false;
     if (n->kind != MD_FX_LOAD || n->n_args < 2)
         return false;
     for (int32_t i = 0; i < n->n_args; i++) {
-        if (n->arg[i]->kind != MD_FX_INDEX || f->tensor[n->id].at_least[i])
+        if (n->arg[i]->kind != MD_FX_INDEX || !is_along(program, n, i))
             return false;
         for (int32_t k = 0; k < i; k++)
             if (md_fx_is_index(n->arg[i], n->arg[k]->id))
@@ -35,7 +42,7 @@ static bool note(void *user, const md_fx_node *n)
     finder *f = user;
     const md_st_stage *st = md_fa_stage(f->target);
     md_fa_transpose *t = f->out;
-    if (!is_transposed(st, f->target->program->formula, n) || t->n == MD_FA_MAX_TRANSPOSED)
+    if (!is_transposed(st, f->target->program, n) || t->n == MD_FA_MAX_TRANSPOSED)
         return true;
     int32_t last = n->arg[n->n_args - 1]->id;
     if (t->n > 0 && last != t->index)

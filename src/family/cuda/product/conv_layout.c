@@ -135,16 +135,22 @@ static bool find_axes(finding *f)
            put_result(f, 1, p->columns[0]) && has_plain_guard(f);
 }
 
-/* What was compared with the reference on a GPU: images of two and three axes that the filter has, too, whose channels
- * lie side by side. Of one axis, given a second one of size 1, the library made wrong results. */
-static bool is_tried(const md_fa_conv_layout *layout, const md_fx_formula *formula)
+/* What was compared with the reference on a GPU: images of two and three axes that the filter has, too. Of one axis,
+ * given a second one of size 1, the library made wrong results. */
+static bool is_tried(const md_fa_conv_layout *layout)
 {
     bool is = layout->n_axes >= 4;
-    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
-        is = is && layout->axis[t][1] == formula->tensor[layout->tensor[t]].rank - 1;
     for (int32_t i = 2; i < layout->n_axes; i++)
         is = is && layout->dim[1][i] >= 0;
     return is;
+}
+
+static bool has_planes(const md_fa_conv_layout *layout, const md_fx_formula *formula)
+{
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+        if (layout->axis[t][1] != formula->tensor[layout->tensor[t]].rank - 1)
+            return true;
+    return false;
 }
 
 bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
@@ -161,5 +167,6 @@ bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
     if (stage->has_scatter || store->assign != MD_FX_SET || store->value->kind != MD_FX_REF || !find_axes(&f) ||
         f.stage->n_k != p->load[MD_CG_B]->n_args - 1)
         return false;
-    return is_tried(out, f.formula);
+    out->has_planes = has_planes(out, f.formula);
+    return is_tried(out);
 }

@@ -13,6 +13,7 @@ typedef struct md_fa_conv_layout {
      * and the dim of the formula; -1: of size 1 */
     int32_t axis[MD_FA_CONV_TENSORS][MD_FA_CONV_AXES], dim[MD_FA_CONV_TENSORS][MD_FA_CONV_AXES];
     int64_t step[3], apart[3], before[3]; /* of axes of the image */
+    bool has_planes; /* channels of some tensor are not its last axis */
 } md_fa_conv_layout;
 
 /** False where the stage is more or less than a convolution of one image by one filter, zero outside of the image. */

@@ -1,4 +1,4 @@
-/* Family conv_lib: plain convolutions by cuDNN, channels last (conv_layout.c says of which stages). `rank`: which
+/* Family conv_lib: plain convolutions by cuDNN, channels last or by planes (conv_layout.c says of which stages). `rank`: which
  * answer of its heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 
@@ -15,6 +15,7 @@ enum { RANK };
 /* rule_value of an envelope: of each axis of the image the dims of image, result and filter (one more, 0: none), and
  * how far it is moved */
 enum { N_RULE_AXES, RULE_AXIS, RULES_OF_AXIS = 2, MOST_MOVED = 255 };
+enum { BYTES = 2, MOST_ALIGNED = 16 }; /* of an element; of what is at multiples of 16 */
 enum { LIBRARY_BYTES = 32 << 20, FULL_COLUMNS = 128, TENSOR_CORES = 16 /* times the rate of f32 */ };
 
 _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
@@ -105,7 +106,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
     if (!layout)
         return;
-    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS && !layout->has_planes; t++)
         out->aligned16 |= UINT32_C(1) << layout->tensor[t];
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
@@ -129,7 +130,8 @@ static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, con
     out->n_axes = layout->n_axes;
     out->dtype = (int32_t)program->formula->tensor[layout->tensor[0]].dtype;
     out->rank = rank;
-    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++) {
+        out->alignment[t] = shape->aligned16 >> layout->tensor[t] & 1 ? MOST_ALIGNED : BYTES;
         for (int32_t a = 0; a < layout->n_axes; a++) {
             const int32_t axis = layout->axis[t][a];
             out->size[t][a] = axis < 0 ? 1 : shape->size[layout->dim[t][a]];
@@ -137,6 +139,7 @@ static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, con
             if (out->size[t][a] < 1 || out->stride[t][a] < 0)
                 return false;
         }
+    }
     for (int32_t i = 0; i < layout->n_axes - 2; i++) {
         out->step[i] = (int32_t)layout->step[i];
         out->apart[i] = (int32_t)layout->apart[i];
@@ -240,7 +243,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  rate = TENSOR_CORES * target->facts->gflops * 1e3 * RATE * fmin(channels / FULL_COLUMNS, 1),
                  memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
                  aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
-    const double us = START + STEP * (double)sized.depth / 64 + fmax(aligned * flops / rate, memory);
+    const double us = START + STEP * (double)sized.depth / 64 + fmax(aligned * flops / rate, memory) +
+                      (layout->has_planes ? PLANES * memory : 0);
     md_fa_cuda_product_time_features(out, us, 1);
     out->serial_us += 0.02 * config->value[RANK];
 }
