@@ -109,7 +109,7 @@ static void print_stage(md_strbuf *out, size_t number, const json_t *stage)
         md_strbuf_printf(out, "  serves: %s\n", md_json_text_at(stage, "fused"));
     if (!strcmp(md_json_text_at(stage, "pick"), "idle")) {
         if (!*md_json_text_at(stage, "fused"))
-            md_strbuf_add(out, "  idle: a chain serves\n");
+            md_strbuf_add(out, "  idle: another stage serves\n");
         return;
     }
     print_pick(out, stage);

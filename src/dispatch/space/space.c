@@ -3,6 +3,7 @@
 
 #include "base/plain.h"
 #include "base/status.h"
+#include "expr/node.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -346,12 +347,34 @@ void md_ds_as_sizes(int64_t out[MD_FX_MAX_DIMS], const md_ds_space *space, const
             out[space->dim[i]] = as->size[i];
 }
 
+/* A likely length of an axis that must only be long enough: of its subscript, y * 2 + r - 1, the longest term. */
+static int64_t likely_length(const md_fx_formula *f, int32_t dim, const int64_t *size)
+{
+    int64_t length = 1;
+    for (int32_t i = 0; i < f->n_reaches; i++) {
+        const md_fx_reach *r = &f->reach[i];
+        md_fx_affine place;
+        if (f->tensor[r->tensor].dim[r->axis] != dim || !md_fx_affine_of(&place, f, r->subscript))
+            continue;
+        for (int32_t k = 0; k < place.n; k++) {
+            const int64_t n = size[f->index[place.index[k]].dim];
+            if (place.coef[k] > 0 && n <= INT64_MAX / place.coef[k])
+                length = MD_MAX(length, place.coef[k] * n);
+        }
+    }
+    return length;
+}
+
 void md_ds_point_sizes(int64_t size[MD_FX_MAX_DIMS], const md_ds_space *space, const int64_t *point)
 {
     for (int32_t d = 0; d < MD_FX_MAX_DIMS; d++)
         size[d] = d < space->formula->n_dims ? MD_MAX(space->formula->dim[d].size, 0) : 0;
     for (int32_t k = 0; k < space->n; k++)
         size[space->dim[k]] = point[k];
+    /* copies run over such axes (stage/turn.c); else their dims have no index, and stay 0 */
+    for (int32_t d = 0; d < space->formula->n_dims; d++)
+        if (space->formula->dim[d].size < 0 && runs_over(space->formula, d) && md_ds_slot_of(space, d) < 0)
+            size[d] = likely_length(space->formula, d, size);
 }
 
 void md_ds_print_hints(md_strbuf *out, const md_ds_space *space, uint64_t chosen)

@@ -29,11 +29,21 @@ typedef struct md_fa_transpose {
     int32_t index; /* the outer index along which the transposed loads are contiguous */
     int32_t n;
     const md_fx_node *load[MD_FA_MAX_TRANSPOSED];
+    /* of a copy: indices whose axes stand right before those of the lanes, and of `index`, in both tensors, fastest
+     * first. Where the tensors are contiguous they run as one with it */
+    int32_t n_before[2], before[2][MD_MAX_RANK];
 } md_fa_transpose;
+enum { MD_FA_OF_LANES, MD_FA_OF_LINES }; /* numbers of n_before and before */
 
 /** Finds the loads that need transposing: the lanes run along one index, but the tensor's last axis along another.
  * False if there is none. */
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target);
-void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target);
+/** `is_merged`: for kernels that run along several indices as one. */
+void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target, bool is_merged);
+/** True if some indices run as one in copies of contiguous tensors. */
+bool md_fa_transpose_can_merge(const md_fa_transpose *transpose);
+/** Points of an index with those before it. */
+int64_t md_fa_transpose_points(const md_fa_transpose *transpose, const md_fa_target *target, int32_t of,
+                               const int64_t *size);
 
 #endif

@@ -55,6 +55,53 @@ static bool note(void *user, const md_fx_node *n)
     return true;
 }
 
+/* The load that a stage copies, as it is or rounded; NULL: it does more. */
+static const md_fx_node *copied(const md_st_stage *st)
+{
+    const md_fx_node *value = st->store[0].value;
+    while (value->kind == MD_FX_CAST)
+        value = value->arg[0];
+    return st->n_stores == 1 && st->store[0].assign == MD_FX_SET && value->kind == MD_FX_LOAD ? value : NULL;
+}
+
+static int32_t place_of(const md_fx_node *const *subscript, int32_t n, int32_t index)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (md_fx_is_index(subscript[i], index))
+            return i;
+    return -1;
+}
+
+/* Finds the indices that stand before one in both tensors of a copy. */
+static void find_before(md_fa_transpose *out, int32_t of, const md_st_stage *st, int32_t index, int32_t other)
+{
+    const md_fx_node *load = copied(st);
+    const md_st_store *store = &st->store[0];
+    out->n_before[of] = 0;
+    if (!load || out->n != 1)
+        return;
+    for (int32_t a = place_of(load->arg, load->n_args, index) - 1, b = place_of(store->subscript, store->n_subscripts, index) - 1;
+         a >= 0 && b >= 0; a--, b--) {
+        const int32_t id = load->arg[a]->id;
+        if (id == other || !md_fx_is_index(store->subscript[b], id))
+            return;
+        out->before[of][out->n_before[of]++] = id;
+    }
+}
+
+bool md_fa_transpose_can_merge(const md_fa_transpose *transpose)
+{
+    return transpose->n_before[MD_FA_OF_LANES] + transpose->n_before[MD_FA_OF_LINES] > 0;
+}
+
+int64_t md_fa_transpose_points(const md_fa_transpose *transpose, const md_fa_target *target, int32_t of,
+                               const int64_t *size)
+{
+    const int32_t index = of == MD_FA_OF_LANES ? md_fa_stage(target)->axis : transpose->index;
+    const int64_t points = md_st_points(target->program, transpose->n_before[of], transpose->before[of], size);
+    return points * md_st_size(target->program, index, size);
+}
+
 static void make_transpose(void *result, const md_st_program *program, int32_t stage, const void *target)
 {
     md_fa_transpose *out = result;
@@ -63,6 +110,8 @@ static void make_transpose(void *result, const md_st_program *program, int32_t s
     finder f = {target, out};
     if (md_fa_stage(target)->axis >= 0 && !md_fa_has_packed(target)) /* tiles are whole elements */
         md_cg_visit(md_fa_stage(target), note, &f);
+    find_before(out, MD_FA_OF_LANES, md_fa_stage(target), md_fa_stage(target)->axis, out->index);
+    find_before(out, MD_FA_OF_LINES, md_fa_stage(target), out->index, md_fa_stage(target)->axis);
 }
 
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
@@ -73,11 +122,14 @@ bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)
     return out->n > 0;
 }
 
-void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target)
+void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target, bool is_merged)
 {
     md_fa_transpose transpose;
     *out = (md_kn_envelope){.unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis)};
     md_fa_transpose_find(&transpose, target);
     for (int32_t i = 0; i < transpose.n; i++)
         out->unit |= UINT32_C(1) << transpose.load[i]->id;
+    if (is_merged)
+        out->contiguous = UINT32_C(1) << transpose.load[0]->id |
+                          UINT32_C(1) << md_fa_stage(target)->store[0].tensor;
 }

@@ -41,8 +41,13 @@ void md_fa_cuda_print_decode(md_strbuf *out, const md_st_program *program, int32
 
 /* Transposing sweeps on a GPU: tiles in shared memory. */
 
-md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_unaligned);
-void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, bool is_unaligned,
+typedef struct md_fa_cuda_tiling {
+    bool is_unaligned; /* for tensors whose rows are not aligned */
+    bool is_merged; /* of contiguous tensors: indices before that of lanes or lines run as one with it */
+} md_fa_cuda_tiling;
+
+md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, md_fa_cuda_tiling tiling);
+void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, md_fa_cuda_tiling tiling,
                                    const int64_t *size);
 
 #endif

@@ -9,7 +9,15 @@
 #include <math.h>
 
 enum { FLAT, STRIDED, TRANSPOSE, UNROLL, THREADS };
-enum { UNALIGNED = 2 }; /* value of TRANSPOSE: tiles for tensors whose rows are unaligned */
+/* values of TRANSPOSE: tiles, also for tensors whose rows are unaligned, and the same with indices run as one */
+enum { UNALIGNED = 2, MERGED, MERGED_UNALIGNED };
+
+static md_fa_cuda_tiling tiling_of(const md_fa_config *config)
+{
+    const int32_t kind = config->value[TRANSPOSE];
+    return (md_fa_cuda_tiling){.is_unaligned = kind == UNALIGNED || kind == MERGED_UNALIGNED,
+                               .is_merged = kind >= MERGED};
+}
 
 static md_fa_cuda_point point_of(const md_fa_config *config)
 {
@@ -32,7 +40,8 @@ static bool is_transpose_legal(const md_fa_target *target, const md_fa_config *c
     md_fa_transpose transpose;
     bool is_plain = !config->value[FLAT] && !config->value[STRIDED];
     return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 &&
-           md_fa_transpose_find(&transpose, target);
+           md_fa_transpose_find(&transpose, target) &&
+           (config->value[TRANSPOSE] < MERGED || md_fa_transpose_can_merge(&transpose));
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -53,7 +62,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TRANSPOSE])
-        md_fa_transpose_envelope(out, target);
+        md_fa_transpose_envelope(out, target, tiling_of(config).is_merged);
     else
         md_fa_cuda_point_envelope(out, target, &point);
 }
@@ -62,7 +71,7 @@ static void place(md_kn_geometries *out, const md_fa_target *target, const md_fa
 {
     md_fa_cuda_point point = point_of(config);
     if (config->value[TRANSPOSE])
-        md_fa_cuda_transpose_geometry(out, target, config->value[TRANSPOSE] == UNALIGNED, size);
+        md_fa_cuda_transpose_geometry(out, target, tiling_of(config), size);
     else
         md_fa_cuda_point_geometry(out, target, &point, size);
 }
@@ -76,7 +85,7 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    return config->value[TRANSPOSE] ? md_fa_cuda_transpose_emit(out, target, config->value[TRANSPOSE] == UNALIGNED)
+    return config->value[TRANSPOSE] ? md_fa_cuda_transpose_emit(out, target, tiling_of(config))
                                     : md_fa_cuda_point_emit(out, target, &point);
 }
 
@@ -97,12 +106,15 @@ static double tile_rate(const md_fa_target *target, const md_fa_config *config, 
 {
     const double *const wide[] = {TILE_ALIGNED, TILE_ANY}, *const narrow[] = {TILE_NARROW_ALIGNED, TILE_NARROW_ANY};
     md_fa_transpose transpose;
-    int32_t width = md_fa_cuda_width(target->program, target->stage), axis = md_fa_stage(target)->axis;
+    const md_fa_cuda_tiling tiling = tiling_of(config);
+    int32_t width = md_fa_cuda_width(target->program, target->stage);
     if (!md_fa_transpose_find(&transpose, target))
         return 1;
-    bool is_unaligned = md_st_size(target->program, axis, size) % width != 0,
-         are_transposed_unaligned = md_st_size(target->program, transpose.index, size) % width != 0;
-    int32_t where = is_unaligned ? 2 : are_transposed_unaligned ? 1 : 0, kind = config->value[TRANSPOSE] == UNALIGNED;
+    if (!tiling.is_merged)
+        transpose.n_before[MD_FA_OF_LANES] = transpose.n_before[MD_FA_OF_LINES] = 0;
+    bool is_unaligned = md_fa_transpose_points(&transpose, target, MD_FA_OF_LANES, size) % width != 0,
+         are_transposed_unaligned = md_fa_transpose_points(&transpose, target, MD_FA_OF_LINES, size) % width != 0;
+    int32_t where = is_unaligned ? 2 : are_transposed_unaligned ? 1 : 0, kind = tiling.is_unaligned;
     return width > 4 ? narrow[kind][where] : wide[kind][where];
 }
 
@@ -149,7 +161,7 @@ const md_fa_family md_fa_cuda_pointwise = {
     .n_fields = 5,
     .field = {{"flat", 0, 2, {1, 0}},
               {"strided", 1, 2, {0, 1}},
-              {"transpose", 0, 3, {1, 0, 2}},
+              {"transpose", 0, 5, {1, 0, 2, 3, 4}},
               {"unroll", 1, 3, {1, 2, 4}},
               {"threads", 256, 3, {256, 128, 512}}},
     .applies = applies,

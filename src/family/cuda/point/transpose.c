@@ -33,7 +33,7 @@ typedef struct writer {
     const md_st_stage *stage;
     const md_st_program *program;
     md_fa_transpose transpose;
-    bool is_unaligned;
+    md_fa_cuda_tiling tiling;
     int32_t other[MD_MAX_RANK * 2], n_other; /* indices along which neither the lanes nor the tiles run */
     md_cg *lanes, *transposed; /* printers with the lanes along the axis, and along the transposed index */
     md_strbuf expr;
@@ -42,13 +42,24 @@ typedef struct writer {
     bool is_uniform[MD_CG_MAX_FETCHED];
 } writer;
 
-static writer writer_of(const md_fa_target *target, bool is_unaligned)
+/* True if the lanes or the lines run over the index together with their own. */
+static bool is_merged(const writer *w, int32_t index)
 {
-    writer w = {
-        .target = target, .stage = md_fa_stage(target), .program = target->program, .is_unaligned = is_unaligned};
+    for (int32_t of = 0; of < 2; of++)
+        for (int32_t i = 0; i < w->transpose.n_before[of]; i++)
+            if (w->transpose.before[of][i] == index)
+                return true;
+    return false;
+}
+
+static writer writer_of(const md_fa_target *target, md_fa_cuda_tiling tiling)
+{
+    writer w = {.target = target, .stage = md_fa_stage(target), .program = target->program, .tiling = tiling};
     md_fa_transpose_find(&w.transpose, target);
+    if (!tiling.is_merged)
+        w.transpose.n_before[MD_FA_OF_LANES] = w.transpose.n_before[MD_FA_OF_LINES] = 0;
     for (int32_t i = 0; i < w.stage->n_outer; i++)
-        if (w.stage->outer[i] != w.transpose.index)
+        if (w.stage->outer[i] != w.transpose.index && !is_merged(&w, w.stage->outer[i]))
             w.other[w.n_other++] = w.stage->outer[i];
     return w;
 }
@@ -58,16 +69,16 @@ static const char *dtype_of(const writer *w, const md_fx_node *load)
     return md_dtype_name(w->program->formula->tensor[load->id].dtype);
 }
 
-void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, bool is_unaligned,
+void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, md_fa_cuda_tiling tiling,
                                    const int64_t *size)
 {
-    writer w = writer_of(target, is_unaligned);
+    writer w = writer_of(target, tiling);
     const int64_t tile = tile_of(target), most = 65535;
     const int64_t rows =
         tile +
-        (is_unaligned && !is_one_by_one(target, is_unaligned) ? md_fa_cuda_width(target->program, target->stage) : 0);
-    int64_t lines = md_st_size(target->program, w.transpose.index, size),
-            lanes = md_st_size(target->program, w.stage->axis, size);
+        (tiling.is_unaligned && !is_one_by_one(target, true) ? md_fa_cuda_width(target->program, target->stage) : 0);
+    int64_t lines = md_fa_transpose_points(&w.transpose, target, MD_FA_OF_LINES, size),
+            lanes = md_fa_transpose_points(&w.transpose, target, MD_FA_OF_LANES, size);
     *out = (md_kn_geometries){0};
     md_kn_geometry *launch = &out->launch[0];
     launch->grain = 1;
@@ -101,6 +112,14 @@ static void print_at(writer *w)
     md_strbuf_add(out, "return at;\n}\n");
 }
 
+/* Merged indices stay 0: the last of them runs on. */
+static void print_merged(writer *w)
+{
+    for (int32_t of = 0; of < 2; of++)
+        for (int32_t i = 0; i < w->transpose.n_before[of]; i++)
+            md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0;\n", w->transpose.before[of][i]);
+}
+
 /* Prints the head of a function, and its indices. */
 static void print_head(writer *w, const char *name, const char *rest)
 {
@@ -110,6 +129,7 @@ static void print_head(writer *w, const char *name, const char *rest)
                      name, rest);
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
+    print_merged(w);
     md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = lane, x%" PRId32 " = line;\n", w->stage->axis,
                      w->transpose.index);
 }
@@ -123,6 +143,7 @@ static void print_lead(writer *w)
     md_strbuf_add(&w->expr, "MD_INLINE int64_t md_lead(const md_params *p, const md_at &at, int64_t line)\n{\n");
     for (int32_t i = 0; i < w->n_other; i++)
         md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = at.x%" PRId32 ";\n", w->other[i], w->other[i]);
+    print_merged(w);
     md_strbuf_printf(&w->expr, "const int64_t x%" PRId32 " = 0, x%" PRId32 " = line;\n", w->stage->axis,
                      w->transpose.index);
     md_strbuf_printf(&w->expr, "%sreturn %s;\n}\n", md_strbuf_text(&body), md_strbuf_text(&value));
@@ -188,6 +209,40 @@ static void print_out(writer *w)
     md_strbuf_add(&w->expr, "}\n");
 }
 
+/* Points of an index with those before it. */
+static void print_count(writer *w, const char *name, int32_t index, int32_t of)
+{
+    int32_t all[MD_MAX_RANK + 1] = {index};
+    for (int32_t i = 0; i < w->transpose.n_before[of]; i++)
+        all[i + 1] = w->transpose.before[of][i];
+    md_fa_cuda_print_count(&w->expr, name, w->program, w->transpose.n_before[of] + 1, all);
+}
+
+/* As md_fa_cuda_print_aligned, but for the axes that merged indices run along: these stay 0. */
+static void print_aligned_term(writer *w, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
+{
+    md_strbuf_printf(&w->expr, "any |= (uint64_t)p->t%" PRId32, tensor);
+    for (int32_t a = 0; a + 1 < rank; a++)
+        if (!is_merged(w, subscript[a]->id))
+            md_strbuf_printf(&w->expr, " | (uint64_t)p->s%" PRId32 "_%" PRId32 " * %zu", tensor, a,
+                             md_dtype_size(w->program->formula->tensor[tensor].dtype));
+    md_strbuf_add(&w->expr, ";\n");
+}
+
+static void print_aligned(writer *w, uint32_t vectors)
+{
+    if (!w->tiling.is_merged) {
+        md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
+        return;
+    }
+    const md_fx_node *load = w->transpose.load[0];
+    const md_st_store *store = &w->stage->store[0];
+    md_strbuf_add(&w->expr, "MD_INLINE bool md_has_vectors(const md_params *p)\n{\nuint64_t any = 0;\n");
+    print_aligned_term(w, load->id, load->n_args, load->arg);
+    print_aligned_term(w, store->tensor, store->n_subscripts, store->subscript);
+    md_strbuf_add(&w->expr, "return any % 16 == 0;\n}\n");
+}
+
 static void print_all(writer *w)
 {
     bool unused[MD_FA_MAX_TRANSPOSED];
@@ -198,11 +253,11 @@ static void print_all(writer *w)
         vectors |= UINT32_C(1) << w->transpose.load[i]->id;
     }
     md_strbuf_add(&w->expr, "\n");
-    md_fa_cuda_print_count(&w->expr, "md_lanes", w->program, 1, &w->stage->axis);
-    md_fa_cuda_print_count(&w->expr, "md_transposed_size", w->program, 1, &w->transpose.index);
-    md_fa_cuda_print_aligned(&w->expr, w->program, vectors, 1);
+    print_count(w, "md_lanes", w->stage->axis, MD_FA_OF_LANES);
+    print_count(w, "md_transposed_size", w->transpose.index, MD_FA_OF_LINES);
+    print_aligned(w, vectors);
     print_at(w);
-    if (w->is_unaligned)
+    if (w->tiling.is_unaligned)
         print_lead(w);
     print_fetch(w, w->transposed, &(fetch){"md_transposed", "md_fetch_transposed", w->transpose.n, w->transpose.load},
                 unused);
@@ -227,10 +282,10 @@ static void find_loads(writer *w)
 static md_status assemble(md_kn_launch_source *launch, writer *w)
 {
     md_strbuf defines = {0};
-    bool is_single = is_one_by_one(w->target, w->is_unaligned);
+    bool is_single = is_one_by_one(w->target, w->tiling.is_unaligned);
     md_cg_print_params(&w->expr, launch->param, launch->n_params);
     print_all(w);
-    if (w->is_unaligned && !is_single)
+    if (w->tiling.is_unaligned && !is_single)
         md_strbuf_add(&defines, "#define MD_UNALIGNED 1\n");
     md_strbuf_printf(&defines,
                      "#define MD_VL %" PRId32 "\n#define MD_TILE %" PRId32 "\n#define MD_THREADS %" PRId32
@@ -244,9 +299,9 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     return md_fa_end_launch(status, launch, MD_DEV_CUDA, "cuda/transpose.cu", &defines, &w->expr);
 }
 
-md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, bool is_unaligned)
+md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *target, md_fa_cuda_tiling tiling)
 {
-    writer w = writer_of(target, is_unaligned);
+    writer w = writer_of(target, tiling);
     md_cg_options options = {.program = target->program,
                              .stage = target->stage,
                              .dialect = MD_DEV_CUDA,

@@ -41,7 +41,7 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     md_fa_sweep sweep = sweep_of(config);
     if (config->value[TRANSPOSE])
-        md_fa_transpose_envelope(out, target);
+        md_fa_transpose_envelope(out, target, false);
     else
         md_fa_sweep_envelope(out, target, &sweep);
 }
