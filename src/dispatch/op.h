@@ -36,6 +36,8 @@ typedef struct md_ds_op {
     md_ds_policy policy;
     int32_t n_stages;
     md_ds_pool *stage; /* as many as the program has; the first n_stages are made */
+    uint64_t kept_stages; /* bits: they move axes of constants, so that their results are kept as packed operands are */
+    uint32_t kept_tensors; /* bits of the temporaries that these write */
     pthread_mutex_t lock_of_entries; /* of the shape table: all fields up to `hand`, and `waiting` */
     md_table *entries; /* shape key -> md_ds_shape_entry */
     struct md_ds_shape_entry **ring; /* the same entries, for eviction */
@@ -73,6 +75,12 @@ typedef struct md_ds_op {
 static inline bool md_ds_is_filling(const md_ds_op *op)
 {
     return atomic_load_explicit(&op->is_filling, memory_order_acquire);
+}
+
+/** True if the stage only moves axes of constants: a bit of kept_stages. */
+static inline bool md_ds_is_kept_stage(const md_ds_op *op, int32_t stage)
+{
+    return op->kept_stages >> stage & 1;
 }
 
 /** True if sampled calls can be timed around their launch; else they take the slow path, which times them. */

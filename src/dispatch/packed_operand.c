@@ -68,14 +68,26 @@ void md_ds_packed_destroy(struct md_ds_packed_operands **packed, md_ds_runtime *
 
 /* ---- Packings */
 
-/* False: more tensors than a packing has room for. */
-static bool describe(md_ds_packing *out, const md_ds_op *op, const md_bd_variant *variant, const md_kn_shape *shape)
+/* Bits of the tensors that a stage reads. */
+static uint32_t inputs_of(const md_ds_op *op, int32_t stage)
 {
+    const md_st_stage *s = &op->program->stage[stage];
+    uint32_t inputs = 0;
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        inputs |= s->is_stored[i] ? 0 : UINT32_C(1) << s->tensor[i];
+    return inputs;
+}
+
+/* False: more tensors than a packing has room for. */
+static bool describe(md_ds_packing *out, const md_ds_op *op, int32_t stage, const md_bd_variant *variant,
+                     const md_kn_shape *shape)
+{
+    const uint32_t packs = md_ds_is_kept_stage(op, stage) ? inputs_of(op, stage) : variant->packs;
     memset(out, 0, sizeof *out);
     out->kernel = variant->kernel[0];
     for (int32_t t = 0; t < op->formula->n_tensors; t++) {
         const md_fx_tensor *x = &op->formula->tensor[t];
-        if (!(variant->packs >> t & 1))
+        if (!(packs >> t & 1))
             continue;
         if (out->n_tensors == MOST_TENSORS)
             return false;
@@ -96,10 +108,11 @@ static bool are_equal(const md_ds_packing *a, const md_ds_packing *b)
            !memcmp(a->word, b->word, (size_t)a->n_words * sizeof *a->word);
 }
 
-const md_ds_packing *md_ds_packing_of(md_ds_op *op, const md_bd_variant *variant, const md_kn_shape *shape)
+const md_ds_packing *md_ds_packing_of(md_ds_op *op, int32_t stage, const md_bd_variant *variant,
+                                      const md_kn_shape *shape)
 {
     md_ds_packing wanted;
-    if (!describe(&wanted, op, variant, shape))
+    if (!describe(&wanted, op, stage, variant, shape))
         return NULL;
     pthread_mutex_lock(&op->packed->lock);
     md_ds_packing *found = op->packed->packings;
@@ -194,26 +207,52 @@ static packed_operand *add(md_ds_op *op, const md_ds_packing *packing, void *con
     return o;
 }
 
+/* The temporary that a stage writes. */
+static int32_t result_of(const md_ds_op *op, int32_t stage)
+{
+    return op->program->stage[stage].store[0].tensor;
+}
+
 /* Waits for the kernel, so that calls on any stream may read what it made. */
-static md_status make(packed_operand *o, const md_bd_variant *variant, const md_kn_geometries *geometry,
+static md_status make(packed_operand *o, md_ds_op *op, int32_t stage, const md_ds_stage_choice *choice,
                       md_stream stream, const md_kn_call *call)
 {
-    md_dev *dev = md_bd_device(variant->builder);
+    const md_bd_variant *variant = op->stage[stage].variant[choice->pick.variant];
+    md_dev *dev = op->runtime->dev;
     md_kn_call own = *call;
-    own.packed = o->memory;
     const uint32_t changes = atomic_load_explicit(&o->changes, memory_order_acquire);
-    MD_TRY(md_bd_variant_pack(variant, geometry, stream, &own));
+    if (md_ds_is_kept_stage(op, stage)) {
+        own.data[result_of(op, stage)] = o->memory;
+        own.stream = stream;
+        MD_TRY(md_bd_variant_run(variant, &choice->geometry, stream, &own));
+    } else {
+        own.packed = o->memory;
+        MD_TRY(md_bd_variant_pack(variant, &choice->geometry, stream, &own));
+    }
     MD_TRY(dev->ops->sync(dev, stream));
     atomic_store_explicit(&o->made_after, changes + 1, memory_order_release);
     return MD_OK;
 }
 
-md_status md_ds_packed_get(void **out, md_ds_op *op, const md_bd_variant *variant, const md_kn_geometries *geometry,
-                           md_stream stream, const md_kn_call *call)
+static size_t bytes_of(const md_ds_op *op, int32_t stage, const md_ds_stage_choice *choice, const md_kn_shape *shape)
+{
+    size_t n = (size_t)choice->geometry.packed_bytes;
+    if (md_ds_is_kept_stage(op, stage)) {
+        const md_fx_tensor *x = &op->formula->tensor[result_of(op, stage)];
+        n = md_dtype_size(x->dtype);
+        for (int32_t a = 0; a < x->rank; a++)
+            n *= (size_t)shape->size[x->dim[a]];
+    }
+    return n;
+}
+
+md_status md_ds_packed_get(void **out, md_ds_op *op, int32_t stage, const md_ds_stage_choice *choice, md_stream stream,
+                           const md_kn_call *call)
 {
     void *own[MOST_TENSORS];
     md_status status = MD_OK;
-    const md_ds_packing *packing = md_ds_packing_of(op, variant, call->shape);
+    const md_bd_variant *variant = op->stage[stage].variant[choice->pick.variant];
+    const md_ds_packing *packing = md_ds_packing_of(op, stage, variant, call->shape);
     *out = packing ? find(op, packing, call->data) : NULL;
     if (*out || !packing)
         return MD_OK;
@@ -223,9 +262,9 @@ md_status md_ds_packed_get(void **out, md_ds_op *op, const md_bd_variant *varian
         pthread_mutex_lock(&p->lock);
         packed_operand *o = look(op, packing, own);
         if (!o)
-            o = add(op, packing, own, (size_t)geometry->packed_bytes);
+            o = add(op, packing, own, bytes_of(op, stage, choice, call->shape));
         if (o && !current(o)) {
-            status = make(o, variant, geometry, stream, call);
+            status = make(o, op, stage, choice, stream, call);
             atomic_fetch_add_explicit(&op->count.packings, 1, memory_order_relaxed);
         }
         *out = current(o);

@@ -54,10 +54,12 @@ static bool write_stage(writer *w, md_ds_launch_head *head, const md_ds_plan *pl
     if (s->is_idle)
         return true;
     md_ds_stage_launch launch = {plan, s->workspace_offset, w->op->stage[stage].variant[s->pick.variant], 0};
-    if (s->geometry.packed_bytes > 0) {
-        head->packing = md_ds_packing_of(w->op, launch.variant, call->shape);
+    if (s->geometry.packed_bytes > 0 || md_ds_is_kept_stage(w->op, stage)) {
+        head->packing = md_ds_packing_of(w->op, stage, launch.variant, call->shape);
         launch.launch = 1;
     }
+    if (md_ds_is_kept_stage(w->op, stage))
+        return true;
     for (; launch.launch < launch.variant->n_launches; launch.launch++)
         if (!write_launch(w, head, &launch, &s->geometry.launch[launch.launch], call))
             return false;

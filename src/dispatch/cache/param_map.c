@@ -75,6 +75,8 @@ static place place_of(const md_ds_op *op, const md_kn_param *param)
     int32_t at;
     switch ((md_kn_param_kind)param->kind) {
     case MD_KN_POINTER:
+        if (op->kept_tensors >> param->a & 1)
+            return (place){.source = packed_word(op), .is_possible = true};
         return op->layout.number[param->a] >= 0
                    ? (place){.source = MD_DS_DATA + op->layout.number[param->a], .is_possible = true}
                    : fixed(MD_DS_MEMORY);
@@ -128,7 +130,7 @@ static md_ds_param_map *make(const md_ds_op *op, const md_bd_variant *v, int32_t
         if (p.is_fixed)
             relocation[map->n_relocations++] = (md_ds_relocation){(int16_t)i, (int16_t)p.plus};
         map->needs_counters |= param->kind == MD_KN_COUNTERS;
-        map->needs_packed |= param->kind == MD_KN_PACKED;
+        map->needs_packed |= p.source == packed_word(op);
         map->needs_report |= p.is_fixed && p.plus == MD_DS_BASE + (int32_t)MD_DS_REPORT;
     }
     map->n_maps = n_map_words / MD_KN_MAP_WORDS;
@@ -183,7 +185,9 @@ bool md_ds_literals(md_ds_word *out, md_dev_map *maps, const md_ds_op *op, const
         if (dev->ops->map_make(&maps[i], dev, param_map->kernel, i, call) != MD_OK)
             return false;
         int32_t t = maps[i].tensor;
-        if (t >= 0 && op->layout.number[t] >= 0) {
+        if (t >= 0 && op->kept_tensors >> t & 1) {
+            maps[i].plus = (int16_t)packed_word(op);
+        } else if (t >= 0 && op->layout.number[t] >= 0) {
             maps[i].plus = (int16_t)(MD_DS_DATA + op->layout.number[t]);
         } else {
             maps[i].plus = (int16_t)(MD_DS_BASE + (int32_t)MD_DS_MEMORY);

@@ -47,13 +47,13 @@ static md_status find_packed(run *r)
     md_ds_fill_call(&call, r->op, r->bound);
     for (int32_t s = 0; s < r->op->n_stages; s++) {
         const md_ds_stage_choice *stage = &r->plan->stage[s];
-        if (stage->is_idle || stage->geometry.packed_bytes <= 0)
+        const bool is_kept = md_ds_is_kept_stage(r->op, s);
+        if (stage->is_idle || (stage->geometry.packed_bytes <= 0 && !is_kept))
             continue;
-        const md_bd_variant *v = r->op->stage[s].variant[stage->pick.variant];
         call.stage = &r->op->program->stage[s];
         if (!copies_constants(r))
-            MD_TRY(md_ds_packed_get(&r->packed[s], r->op, v, &stage->geometry, r->stream, &call));
-        r->packs |= !r->packed[s];
+            MD_TRY(md_ds_packed_get(&r->packed[s], r->op, s, stage, r->stream, &call));
+        r->packs |= !r->packed[s] && !is_kept;
     }
     return MD_OK;
 }
@@ -89,7 +89,7 @@ static md_status run_stage(run *r, int32_t stage)
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
     const md_ds_stage_choice *stage_plan = &r->plan->stage[stage];
-    if (stage_plan->is_idle)
+    if (stage_plan->is_idle || (r->packed[stage] && md_ds_is_kept_stage(op, stage)))
         return MD_OK;
     const md_bd_variant *v = op->stage[stage].variant[stage_plan->pick.variant];
     r->call.stage = &op->program->stage[stage];
@@ -104,14 +104,24 @@ static md_status run_stage(run *r, int32_t stage)
     return s;
 }
 
+/* Temporaries lie in the memory of the call; what is kept, where it was made. */
+static void place_temporaries(run *r)
+{
+    const md_ds_op *op = r->op;
+    for (int32_t t = 0; t < op->formula->n_tensors; t++)
+        if (op->program->is_temp_stored[t])
+            r->call.data[t] = r->memory ? r->memory + r->plan->temp_offset[t] : NULL;
+    for (int32_t s = 0; s < op->n_stages; s++)
+        if (md_ds_is_kept_stage(op, s) && r->packed[s])
+            r->call.data[op->program->stage[s].store[0].tensor] = r->packed[s];
+}
+
 static md_status launch_all(run *r)
 {
     md_ds_op *op = r->op;
     md_dev *dev = op->runtime->dev;
     md_status s = MD_OK;
-    for (int32_t t = 0; t < op->formula->n_tensors; t++)
-        if (op->program->is_temp_stored[t])
-            r->call.data[t] = r->memory ? r->memory + r->plan->temp_offset[t] : NULL;
+    place_temporaries(r);
     if (dev->ops->range_push)
         dev->ops->range_push(dev, op->name);
     for (int32_t i = 0; i < op->n_stages && s == MD_OK; i++)

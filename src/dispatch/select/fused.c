@@ -8,9 +8,11 @@ static bool is_missing(uint64_t missing, int32_t stage)
     return missing >> stage & 1;
 }
 
-/* Microseconds of a stage's pick: as it was chosen, else by the model. */
+/* Microseconds of a stage's pick: as it was chosen, else by the model. What is kept takes none. */
 static double time_of(const md_ds_plan *plan, const md_ds_op *op, int32_t stage, const int64_t *sizes)
 {
+    if (md_ds_is_kept_stage(op, stage))
+        return 0.0;
     const md_ds_pick *pick = &plan->stage[stage].pick;
     const md_bd_variant *v = op->stage[stage].variant[pick->variant];
     const md_fa_target target = md_bd_variant_target(v, &op->stage[stage].target);
