@@ -229,7 +229,8 @@ typedef struct inliner {
 static const md_fx_node *rounded(md_st_maker *m, const md_st_item *writer)
 {
     const md_fx_tensor *t = &m->formula->tensor[writer->tensor];
-    bool is_same = (t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == writer->value->type;
+    /* what has moved axes holds another tensor's elements, or is stored as they are */
+    bool is_same = (t->role == MD_FX_TEMP && !t->is_declared) || t->dtype == writer->value->type || t->is_turned;
     return is_same ? writer->value : md_fx_cast(m->arena, writer->value, t->dtype);
 }
 

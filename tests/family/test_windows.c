@@ -65,6 +65,49 @@ static const struct {
     {before, "n=2, o=7, y=9, x=18, c=5, r=3, s=3, X.2=9, X.3=18"},
 };
 
+/* By parts that move axes, those of the epilogue's operand too. */
+static const char residual[] = "Y[n,o,y,x] = relu(sum[c,r,s](where(" INSIDE("y+r-1", "X.2") " and " INSIDE(
+    "x+s-1", "X.3") ", X[n,c,y+r-1,x+s-1], 0) * W[o,c,r,s]) + b[o] + R[n,o,y,x])";
+
+static const struct {
+    const char *formula, *dims;
+} turned[] = {
+    {planes, "n=2, o=13, y=9, x=7, c=5, r=3, s=3, X.2=9, X.3=7"},
+    {planes, "n=1, o=5, y=3, x=70, c=90, r=3, s=3, X.2=3, X.3=70"},
+    {planes, "n=2, o=4, y=5, x=4, c=3, r=2, s=4, X.2=1, X.3=2"},
+    {planes, "n=2, o=4, y=5, x=4, c=3, r=3, s=3, X.2=0, X.3=4"},
+    {second, "n=3, o=14, y=5, x=37, c=4, r=3, s=3, X.2=9, X.3=73"},
+    {residual, "n=2, o=20, y=6, x=5, c=37, r=3, s=3, X.2=6, X.3=5"},
+    {groups, "n=2, g=3, o=4, y=6, x=19, c=5, r=3, s=3, X.3=6, X.4=19"},
+    {line, "n=3, o=7, x=41, c=6, s=5, X.2=41"},
+    {cube, "n=2, o=3, z=4, y=3, x=5, c=2, q=3, r=3, s=3, X.2=4, X.3=3, X.4=5"},
+    {input, "n=2, o=6, y=7, x=21, c=5, r=3, s=3, G.2=7, G.3=21"},
+    {valid, "n=2, o=6, y=7, x=33, c=5, r=3, s=2, X.2=9, X.3=34"},
+    {apart, "n=7, o=19, z=49, c=33"},
+};
+
+static void test_moved_axes(void **state)
+{
+    static const char *const variants[] = {"gemm", "pointwise/flat0_strided0_nontemporal0_transpose1",
+                                           "pointwise/flat0_strided1_nontemporal0_transpose0"};
+    const uint64_t seed = check_seed();
+    (void)state;
+    for (int i = 0; i < MD_COUNT(turned); i++)
+        for (int l = VARIANT_PACKED; l <= VARIANT_TURNED; l++)
+            for (int v = 0; v < MD_COUNT(variants); v++) {
+                if (v == 1 && l > VARIANT_PADDED) /* tiles of tensors whose last axis is dense */
+                    continue;
+                check_gemm(&(variant_case){.formula = turned[i].formula,
+                                           .dims = turned[i].dims,
+                                           .scale = 1,
+                                           .tolerance = 2e-5,
+                                           .turns = true,
+                                           .layout = (variant_layout)l,
+                                           .seed = seed},
+                           variants[v]);
+            }
+}
+
 static void test_layouts(void **state)
 {
     const uint64_t seed = check_seed();
@@ -121,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_moved_axes),
         cmocka_unit_test(test_widths),
         cmocka_unit_test(test_types),
     };

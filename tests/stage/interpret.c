@@ -423,10 +423,12 @@ void interpret(const md_st_program *program, const md_fx_binding *binding, const
             if (program->is_temp_stored[t])
                 make_temp(&m, t);
         }
-    /* chains write over what their parts have written */
-    for (int32_t i = 0; i < program->n_stages; i++)
-        if (program->stage[i].kind != MD_ST_CHAIN || options->online)
-            run_stage(&m, &program->stage[i]);
+    /* chains write over what their parts have written; of products with parts either runs */
+    for (int32_t i = 0; i < program->n_stages; i++) {
+        const md_st_stage *s = &program->stage[i];
+        if (options->online ? !md_st_moves_axes(program, i) : s->n_parts == 0)
+            run_stage(&m, s);
+    }
     for (int32_t t = 0; t < m.formula->n_tensors; t++)
         if (program->is_temp_stored[t])
             free(m.tensor[t].data);

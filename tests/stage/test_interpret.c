@@ -12,6 +12,7 @@
 static uint64_t seed;
 
 static int n_kind[MD_ST_CHAIN + 1];
+static int n_turned; /* formulas with products whose axes are moved */
 static int n_tipped; /* differences that a step in the formula explains */
 
 /* True if a rounding error can tip over: a comparison, a step, a position; or is all that is left, of the variance
@@ -71,7 +72,7 @@ static bool has_order(const md_st_orders *orders)
     return has;
 }
 
-/* Half of the runs are of the program of the split formula; what it must give says the formula as it was. */
+/* Half of the runs are of the program of the split formula, in which axes are moved; what it must give says the formula as it was. */
 static int run_formula(const char *text, int times, bool is_random, md_dtype dtype, const data_options *options,
                        uint64_t *random)
 {
@@ -80,9 +81,12 @@ static int run_formula(const char *text, int times, bool is_random, md_dtype dty
     md_st_program *p[2] = {NULL, NULL};
     md_st_orders orders;
     int n = 0;
+    bool is_turned = false;
     assert_ok(md_fx_formula_create(&f, text, &fx));
     assert_ok(md_fx_formula_create(&split, text, &fx));
     assert_ok(md_st_split_at(split, &(md_st_sizes){0}, &orders));
+    assert_ok(md_st_turn(&is_turned, split));
+    n_turned += is_turned;
     assert_ok(md_st_program_create(&p[0], f));
     assert_ok(md_st_program_create(&p[1], split));
     const data_options finite = {.most = options->most};
@@ -105,6 +109,7 @@ static const char *const formulas[] = {
 static void test_formulas(void **state)
 {
     (void)state;
+    n_turned = 0;
     uint64_t random = seed;
     for (size_t i = 0; i < sizeof(formulas) / sizeof(formulas[0]); i++) {
         bool is_finite = formulas[i][0] == '~'; /* differs by design where a factor that left a sum is infinite */
@@ -113,6 +118,7 @@ static void test_formulas(void **state)
             (void)run_formula(formulas[i], 20, false, MD_F32, &(data_options){.most = 9, .with_specials = true},
                               &random);
     }
+    assert_int_equal(n_turned, 14); /* seven, once with NaN and infinities */
 }
 
 static void test_catalogue(void **state)

@@ -258,13 +258,16 @@ static md_fa_target target_of(const variant_bench *b, int32_t stage)
         .program = b->program, .stage = stage, .facts = &b->dev->facts, .constants = all_inputs(b->formula)};
 }
 
-/* Stages that do not run, a bit each: the parts of a chain that the variant serves, else the chain. */
+/* Stages that do not run, a bit each: the parts of a chain that the variant serves, else the chain; products whose axes
+ * are moved by parts. */
 static uint64_t idle_stages(const variant_bench *b, const md_fa_family *family, const md_fa_config *config)
 {
     uint64_t idle = 0;
     for (int32_t i = 0; i < b->program->n_stages; i++) {
         md_fa_target target = target_of(b, i);
         const md_st_stage *s = &b->program->stage[i];
+        if (s->kind == MD_ST_PRODUCT && s->n_parts > 0)
+            idle |= UINT64_C(1) << i;
         if (s->kind != MD_ST_CHAIN)
             continue;
         if (!serves(b, &target, family, config))

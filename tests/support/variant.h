@@ -23,6 +23,7 @@ typedef struct variant_case {
     /* of integer data; both 0: -9 .. 9. Axes that only gathers reach have `high` elements (at least 1) */
     int64_t low, high;
     bool has_specials; /* some NaN, infinities, zeros of both signs, subnormals */
+    bool turns; /* products run with their axes moved, where they may (md_st_turn) */
     bool is_unordered; /* duplicates in a scatter: any one writer may have won; not compared */
     double scale; /* of real data; 0: 2, so that it lies in -2 .. 2 */
     double tolerance; /* relative to max(1, |value|); 0: by dtype */

@@ -133,7 +133,9 @@ bool variant_prepare(variant_bench *b, char *text, size_t n_text)
     const variant_case *c = b->c;
     md_fx_options options = {.dtype = c->dtype, .sizes = c->sizes, .bounds = c->bounds};
     b->random = c->seed + 1;
+    bool is_turned = false;
     bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK &&
+              (!c->turns || md_st_turn(&is_turned, b->formula) == MD_OK) &&
               md_st_program_create(&b->program, b->formula) == MD_OK;
     for (int32_t d = 0; ok && d < b->formula->n_dims; d++)
         b->size[d] = b->formula->dim[d].size >= 0 ? b->formula->dim[d].size : 0;

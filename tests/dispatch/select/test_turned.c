@@ -1,5 +1,5 @@
 /* Convolutions by planes on an assumed GPU, whose kernels are neither compiled nor launched: which shapes are served by
- * kernels of channels last and copies, and which as they lie. */
+ * kernels for channels last and by copies, and which as they lie. */
 #include "dispatch/support/gpu_ops.h"
 #include "dispatch/select/select.h"
 #include "tune/tune.h"
@@ -12,23 +12,41 @@ static const char residual[] =
 typedef struct sizes {
     int64_t batch, in, out, image;
 } sizes;
+static const sizes large = {32, 64, 64, 56}, few_channels = {32, 3, 64, 56}, tiny = {1, 8, 8, 7},
+                   many_filters = {1, 512, 512, 7};
 
-static md_ds_op *op_with(const char *formula, const char *pin, md_numeric numeric)
+typedef struct how {
+    const char *pin, *constant;
+    md_numeric numeric;
+    md_env_axes axes;
+    const char *sizes;
+} how;
+
+static md_status create(md_ds_op **out, const char *formula, const how *h)
+{
+    const md_ds_op_options o = {.compile = {.dtype = MD_BF16,
+                                            .sizes = h->sizes,
+                                            .hints = "1,16,64,256",
+                                            .hints_source = "default hints",
+                                            .constant = h->constant,
+                                            .policy = {.select = MD_SELECT_MODEL,
+                                                       .numeric = h->numeric,
+                                                       .axes = h->axes,
+                                                       .metric = MD_METRIC_LOG2,
+                                                       .persistent = MD_PERSISTENT_AUTO}},
+                                .pin = h->pin,
+                                .max_shapes = 1000};
+    const md_status s = md_ds_op_create(out, &w.runtime, formula, &o);
+    if (s == MD_OK)
+        md_ds_op_wait(*out);
+    return s;
+}
+
+static md_ds_op *op_with(const char *formula, how h)
 {
     md_ds_op *op = NULL;
-    const md_ds_op_options o = {
-        .compile = {.dtype = MD_BF16,
-                    .sizes = "r=3, s=3",
-                    .hints = "1,16,64,256",
-                    .hints_source = "default hints",
-                    .policy = {.select = MD_SELECT_MODEL,
-                               .numeric = numeric,
-                               .metric = MD_METRIC_LOG2,
-                               .persistent = MD_PERSISTENT_AUTO}},
-        .pin = pin,
-        .max_shapes = 1000};
-    assert_ok(md_ds_op_create(&op, &w.runtime, formula, &o));
-    md_ds_op_wait(op);
+    h.sizes = "r=3, s=3";
+    assert_ok(create(&op, formula, &h));
     return op;
 }
 
@@ -56,47 +74,171 @@ static void bind_at(md_ds_bound *out, const md_ds_op *op, const sizes *at, uintp
     md_ds_shape_of(&out->shape, op, &out->binding);
 }
 
-/* What serves the product, and what a report says of it. */
-static void serves(char *out, size_t n, md_ds_op *op, const sizes *at)
+/* The plan of a shape, as a call finds or makes it, and what a report says of it: in `text`. */
+static md_ds_shape_entry *plan_at(char text[2000], md_ds_op *op, const sizes *at)
 {
     md_ds_bound bound;
     md_ds_shape_entry *e = NULL;
-    md_strbuf text = {0};
+    md_strbuf out = {0};
     bind_at(&bound, op, at, 0);
     assert_ok(md_ds_find(&e, op, NULL, &bound));
     const md_ds_plan *plan = md_ds_plan_of(e);
     assert_true(md_ds_runs_all_once(plan, op));
     for (int32_t s = 0; s < op->n_stages; s++)
-        md_strbuf_printf(&text, "%s ", md_ds_pick_name(op, plan, s));
-    md_ds_print_fused(&text, op, plan, 0, &bound.shape, bound.shape.size);
-    snprintf(out, n, "%s", md_strbuf_text(&text));
-    md_strbuf_finish(&text);
-    md_ds_shape_entry_release(e);
+        md_strbuf_printf(&out, "%s ", md_ds_pick_name(op, plan, s));
+    md_ds_print_fused(&out, op, plan, 0, &bound.shape, bound.shape.size);
+    snprintf(text, 2000, "%s", md_strbuf_text(&out));
+    md_strbuf_finish(&out);
+    return e;
 }
 
-static void large_images_are_turned(void **state)
+static void check_has(md_ds_op *op, const sizes *at, const char *part)
 {
-    static const sizes at[] = {{32, 64, 64, 56}, {32, 128, 128, 28}, {32, 512, 512, 7}, {1, 64, 64, 56}, {1, 512, 512, 7}, {32, 3, 64, 56}, {32, 8, 8, 56}, {1, 8, 8, 7}, {7,276,375,20}, {32,256,256,14}};
-    char text[900];
+    char text[2000];
+    md_ds_shape_entry_release(plan_at(text, op, at));
+    if (!strstr(text, part))
+        fail_msg("'%s' is not in '%s'", part, text);
+}
+
+/* Copies of narrow rows and of few channels are not worth it; where the filter is most of the bytes, it is if the
+ * filter's copy is kept. */
+static void copies_are_priced(void **state)
+{
     (void)state;
-    md_ds_op *op = op_with(conv, NULL, MD_NUMERIC_FAST);
-    for (int32_t i = 0; i < MD_COUNT(at); i++) {
-        serves(text, sizeof text, op, &at[i]);
-        printf("%s\n", text);
-    }
+    md_ds_op *op = op_with(conv, (how){0});
+    assert_int_equal(op->n_stages, 5);
+    check_has(op, &large, "idle pointwise/flat0_strided0_transpose3");
+    check_has(op, &large, " gemm_rows/");
+    check_has(op, &large, "a product with axes moved (model): ");
+    check_has(op, &large, "; moving axes takes ");
+    check_has(op, &few_channels, "the product as its operands lie (model): ");
+    check_has(op, &tiny, "the product as its operands lie (model): ");
     md_ds_op_destroy(&op);
-    op = op_with(residual, NULL, MD_NUMERIC_FAST);
-    for (int32_t i = 0; i < MD_COUNT(at); i++) {
-        serves(text, sizeof text, op, &at[i]);
-        printf("%s\n", text);
+    op = op_with(residual, (how){0});
+    assert_int_equal(op->n_stages, 6);
+    check_has(op, &large, "a product with axes moved (model): ");
+    md_ds_op_destroy(&op);
+}
+
+static double moved_us(md_ds_op *op, const sizes *at)
+{
+    char text[2000];
+    md_ds_shape_entry *e = plan_at(text, op, at);
+    const md_ds_plan *plan = md_ds_plan_of(e);
+    assert_true(plan->stage[0].is_idle);
+    const double us = plan->model_us;
+    md_ds_shape_entry_release(e);
+    return us;
+}
+
+static void copies_of_constants_are_kept(void **state)
+{
+    char text[2000];
+    (void)state;
+    md_ds_op *op = op_with(conv, (how){.constant = "W"}), *other = op_with(conv, (how){0});
+    assert_int_equal(op->kept_stages, 1 << 2);
+    assert_int_equal(other->kept_stages, 0);
+    assert_true(moved_us(op, &many_filters) + 5.0 < moved_us(other, &many_filters));
+    md_ds_shape_entry *e = plan_at(text, op, &many_filters);
+    assert_int_equal(md_ds_plan_of(e)->n_packing, 1);
+    md_ds_shape_entry_release(e);
+    md_ds_op_destroy(&op);
+    md_ds_op_destroy(&other);
+}
+
+static void pins_choose_the_way(void **state)
+{
+    static const struct {
+        const char *pin, *part;
+    } cases[] = {{"gemm_window", "the product as its operands lie, which a pin says"},
+                 {"0:gemm_window", "the product as its operands lie, which a pin says"},
+                 {"3:gemm_rows", "a product with axes moved, which a pin says"},
+                 {"3:gemm_window", "a product with axes moved, which a pin says"}};
+    md_ds_op *op = NULL;
+    (void)state;
+    for (int32_t i = 0; i < MD_COUNT(cases); i++) {
+        op = op_with(conv, (how){.pin = cases[i].pin});
+        check_has(op, &tiny, cases[i].part);
+        check_has(op, &large, cases[i].part);
+        md_ds_op_destroy(&op);
     }
+    assert_fails(create(&op, conv, &(how){.pin = "5:gemm_rows", .sizes = "r=3, s=3"}), MD_INVALID_ARGUMENT,
+                 "'5' is no stage");
+}
+
+static void policies_keep_the_layout(void **state)
+{
+    (void)state;
+    md_ds_op *op = op_with(conv, (how){.numeric = MD_NUMERIC_DETERMINISTIC});
+    check_has(op, &large, "the product as its operands lie, which serves wherever it fits under a numeric policy");
+    md_ds_op_destroy(&op);
+    op = op_with(conv, (how){.axes = MD_AXES_WRITTEN});
+    assert_int_equal(op->n_stages, 1);
+    md_ds_op_destroy(&op);
+}
+
+/* Stages of formulas: one where nothing is gained. */
+static void only_what_gains_is_moved(void **state)
+{
+    static const struct {
+        const char *formula, *sizes;
+        int32_t n_stages;
+    } cases[] = {
+        {"Y[n,o,x] = sum[c,s](X[n,c,x+s] * W[o,c,s])", "s=3", 5},
+        {"Y[n,o,z,y,x] = sum[c,q,r,s](X[n,c,z+q,y+r,x+s] * W[o,c,q,r,s])", "q=2,r=2,s=2", 5},
+        {"Y[n,o,y,x] = sum[c](X[n,c,y*2,x*2] * W[o,c])", NULL, 4}, /* the filter lies well */
+        {"D[n,c,y,x] = sum[o,r,s](where(y >= r and x >= s, G[n,o,y-r,x-s], 0) * W[o,c,r,s])", "r=3,s=3", 5},
+        {"Y[n,y,x,o] = sum[c,r,s](X[n,c,y+r,x+s] * W[o,c,r,s])", "r=3,s=3", 4}, /* so does the result */
+        {"Y[n,o,y,x] = sum[r,s,c](X[n,y+r,x+s,c] * W[o,r,s,c])", "r=3,s=3", 1}, /* the image does */
+        {"Y:f32[n,o,y,x] = sum[c,r,s](X:f32[n,c,y+r,x+s] * W:f32[o,c,r,s])", "r=3,s=3", 1}, /* no kernel for f32 */
+        {"D[o,c,r,s] = sum[n,y,x](G[n,o,y,x] * X[n,c,y+r,x+s])", "r=3,s=3", 1}, /* it sums along rows */
+        {"Y[n,g,o,y,x] = sum[c,r,s](X[n,g,c,y+r,x+s] * W[g,o,c,r,s])", "r=3,s=3", 5},
+        {"Y[m,n] = sum[k](A[k,m] * B[k,n])", NULL, 1},
+        {"Y[b,h,i,d] = sum[j](P[b,h,i,j] * V[b,h,j,d])", NULL, 1},
+    };
+    (void)state;
+    for (int32_t i = 0; i < MD_COUNT(cases); i++) {
+        md_ds_op *op = NULL;
+        assert_ok(create(&op, cases[i].formula, &(how){.sizes = cases[i].sizes}));
+        if (op->n_stages != cases[i].n_stages)
+            fail_msg("%s has %d stages", cases[i].formula, (int)op->n_stages);
+        md_ds_op_destroy(&op);
+    }
+}
+
+/* While the parts' kernels are built the product serves as it is. */
+static void the_product_serves_meanwhile(void **state)
+{
+    (void)state;
+    char text[2000];
+    md_ds_op *op = NULL;
+    const md_ds_op_options o = {.compile = {.dtype = MD_BF16,
+                                            .sizes = "r=3, s=3",
+                                            .hints = "1,16,64,256",
+                                            .hints_source = "default hints",
+                                            .policy = {.select = MD_SELECT_MODEL,
+                                                       .metric = MD_METRIC_LOG2,
+                                                       .persistent = MD_PERSISTENT_AUTO}},
+                                .is_async = true,
+                                .max_shapes = 1000};
+    w.device.compile_ms = 30;
+    assert_ok(md_ds_op_create(&op, &w.runtime, conv, &o));
+    md_ds_shape_entry_release(plan_at(text, op, &large));
+    md_ds_op_wait(op);
+    check_has(op, &large, "a product with axes moved (model): ");
+    w.device.compile_ms = 0;
     md_ds_op_destroy(&op);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(large_images_are_turned, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_are_priced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_of_constants_are_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pins_choose_the_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(policies_keep_the_layout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_what_gains_is_moved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_product_serves_meanwhile, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
