@@ -41,7 +41,8 @@ static const variable variables[] = {
     {"MD_NUMERIC", "fast|deterministic|batch_invariant", "which bits ops may give; default fast", WORD, AT(numeric),
      MD_NUMERIC_FAST, 0},
     {"MD_AXES", "auto|written|both",
-     "whether a product may also run with the axes of its operands moved, as planes of channels become pixels: auto, the "
+     "whether a product may also run with the axes of its operands moved, as planes of channels become pixels: auto, "
+     "the "
      "default: where a family of kernels takes it only then; written: never; both: wherever axes may be moved",
      WORD, AT(axes), MD_AXES_AUTO, 0},
     {"MD_MAX_SHAPES", "1 to 16777216", "shapes remembered per op; default 16384", INT64, AT(max_shapes), 1, 1 << 24},

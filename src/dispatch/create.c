@@ -104,26 +104,6 @@ static bool wants_idle_tune(const md_ds_op *op)
            (dev->ops->mark_create || !md_ds_is_async(op->runtime));
 }
 
-/* True if a stage moves axes of constants. */
-static bool moves_constants(const md_ds_op *op, int32_t stage)
-{
-    const md_st_stage *s = &op->program->stage[stage];
-    bool moves = s->kind == MD_ST_POINTWISE && md_st_moves_axes(op->program, stage);
-    for (int32_t i = 0; i < s->n_tensors; i++)
-        moves = moves && (s->is_stored[i] ? op->formula->tensor[s->tensor[i]].role == MD_FX_TEMP
-                                          : op->policy.constants >> s->tensor[i] & 1);
-    return moves;
-}
-
-static void find_kept(md_ds_op *op)
-{
-    for (int32_t s = 0; s < op->program->n_stages; s++)
-        if (moves_constants(op, s)) {
-            op->kept_stages |= UINT64_C(1) << s;
-            op->kept_tensors |= UINT32_C(1) << op->program->stage[s].store[0].tensor;
-        }
-}
-
 /* Sets all that the identity of an op depends on, and its tables. */
 static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_options *o)
 {
@@ -147,7 +127,7 @@ static md_status describe_op(md_ds_op *op, const char *formula, const md_ds_op_o
     op->takes_times = !md_ds_is_async(op->runtime) || op->runtime->samples || op->policy.select == MD_SELECT_HYBRID;
     if (op->policy.constants)
         MD_TRY(md_ds_packed_create(&op->packed));
-    find_kept(op);
+    md_ds_find_kept(op);
     MD_TRY(md_ds_indices_create(&op->indices, op->formula, op->runtime->n_indices));
     op->entries = md_table_create();
     return op->entries ? MD_OK : md_fail_memory();

@@ -66,6 +66,28 @@ void md_ds_packed_destroy(struct md_ds_packed_operands **packed, md_ds_runtime *
     *packed = NULL;
 }
 
+/* ---- Moved axes */
+
+/* True if a stage moves axes of constants. */
+static bool moves_constants(const md_ds_op *op, int32_t stage)
+{
+    const md_st_stage *s = &op->program->stage[stage];
+    bool moves = s->kind == MD_ST_POINTWISE && md_st_moves_axes(op->program, stage);
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        moves = moves && (s->is_stored[i] ? op->formula->tensor[s->tensor[i]].role == MD_FX_TEMP
+                                          : op->policy.constants >> s->tensor[i] & 1);
+    return moves;
+}
+
+void md_ds_find_kept(md_ds_op *op)
+{
+    for (int32_t s = 0; s < op->program->n_stages; s++)
+        if (moves_constants(op, s)) {
+            op->kept_stages |= UINT64_C(1) << s;
+            op->kept_tensors |= UINT32_C(1) << op->program->stage[s].store[0].tensor;
+        }
+}
+
 /* ---- Packings */
 
 /* Bits of the tensors that a stage reads. */

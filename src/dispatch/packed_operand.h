@@ -13,6 +13,8 @@ typedef struct md_ds_packing md_ds_packing;
 md_status md_ds_packed_create(struct md_ds_packed_operands **out);
 void md_ds_packed_destroy(struct md_ds_packed_operands **packed, md_ds_runtime *runtime); /* NULL allowed */
 
+/** Sets the op's kept_stages and kept_tensors. */
+void md_ds_find_kept(md_ds_op *op);
 /** How a stage's variant packs at a shape, or moves axes: found, or added. NULL if memory is short. Thread-safe. */
 const md_ds_packing *md_ds_packing_of(md_ds_op *op, int32_t stage, const md_bd_variant *variant,
                                       const md_kn_shape *shape);

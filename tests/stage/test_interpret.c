@@ -72,7 +72,8 @@ static bool has_order(const md_st_orders *orders)
     return has;
 }
 
-/* Half of the runs are of the program of the split formula, in which axes are moved; what it must give says the formula as it was. */
+/* Half of the runs are of the program of the split formula, in which axes are moved; what it must give says the formula
+ * as it was. */
 static int run_formula(const char *text, int times, bool is_random, md_dtype dtype, const data_options *options,
                        uint64_t *random)
 {

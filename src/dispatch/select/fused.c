@@ -154,8 +154,8 @@ static void print_times(md_strbuf *out, const md_ds_op *op, const md_ds_plan *pl
     const wording words = wording_of(whole);
     const char *by = md_ds_source_name((s->is_idle ? &plan->stage[whole->part[0]] : s)->pick.source);
     const double us = time_of(plan, op, stage, sizes), parts = md_ds_time_of_parts(plan, op, stage, sizes);
-    md_strbuf_printf(out, " (%s): %.2f us, %s %.2f", by, s->is_idle ? parts : us, s->is_idle ? words.whole : words.parts,
-                     s->is_idle ? us : parts);
+    md_strbuf_printf(out, " (%s): %.2f us, %s %.2f", by, s->is_idle ? parts : us,
+                     s->is_idle ? words.whole : words.parts, s->is_idle ? us : parts);
     if (whole->kind != MD_ST_CHAIN)
         md_strbuf_printf(out, "; moving axes takes %.2f", time_of_moves(plan, op, stage, sizes));
 }

@@ -119,7 +119,8 @@ md_status md_ds_plan_finish(md_ds_plan *plan, const md_ds_op *op, const md_kn_sh
         md_fa_target target = md_bd_variant_target(v, &op->stage[s].target);
         md_fa_memo_begin(&memo);
         target.memo = &memo;
-        plan->model_us += md_ds_is_kept_stage(op, s) ? 0.0 : md_tn_predict_us(&target, v->family, &v->config, shape->size);
+        plan->model_us +=
+            md_ds_is_kept_stage(op, s) ? 0.0 : md_tn_predict_us(&target, v->family, &v->config, shape->size);
         md_fa_geometry_of(&plan->stage[s].geometry, v->family, &target, &v->config, shape);
         plan->n_packing += plan->stage[s].geometry.packed_bytes > 0 || md_ds_is_kept_stage(op, s);
         plan->packed_bytes = MD_MAX(plan->packed_bytes, (size_t)MD_MAX(plan->stage[s].geometry.packed_bytes, 0));

@@ -80,7 +80,8 @@ static void find_before(md_fa_transpose *out, int32_t of, const md_st_stage *st,
     out->n_before[of] = 0;
     if (!load || out->n != 1)
         return;
-    for (int32_t a = place_of(load->arg, load->n_args, index) - 1, b = place_of(store->subscript, store->n_subscripts, index) - 1;
+    for (int32_t a = place_of(load->arg, load->n_args, index) - 1,
+                 b = place_of(store->subscript, store->n_subscripts, index) - 1;
          a >= 0 && b >= 0; a--, b--) {
         const int32_t id = load->arg[a]->id;
         if (id == other || !md_fx_is_index(store->subscript[b], id))
@@ -130,6 +131,5 @@ void md_fa_transpose_envelope(md_kn_envelope *out, const md_fa_target *target, b
     for (int32_t i = 0; i < transpose.n; i++)
         out->unit |= UINT32_C(1) << transpose.load[i]->id;
     if (is_merged)
-        out->contiguous = UINT32_C(1) << transpose.load[0]->id |
-                          UINT32_C(1) << md_fa_stage(target)->store[0].tensor;
+        out->contiguous = UINT32_C(1) << transpose.load[0]->id | UINT32_C(1) << md_fa_stage(target)->store[0].tensor;
 }

@@ -202,15 +202,14 @@ static void the_product_serves_meanwhile(void **state)
     (void)state;
     char text[2000];
     md_ds_op *op = NULL;
-    const md_ds_op_options o = {.compile = {.dtype = MD_BF16,
-                                            .sizes = "r=3, s=3",
-                                            .hints = "1,16,64,256",
-                                            .hints_source = "default hints",
-                                            .policy = {.select = MD_SELECT_MODEL,
-                                                       .metric = MD_METRIC_LOG2,
-                                                       .persistent = MD_PERSISTENT_AUTO}},
-                                .is_async = true,
-                                .max_shapes = 1000};
+    const md_ds_op_options o = {
+        .compile = {.dtype = MD_BF16,
+                    .sizes = "r=3, s=3",
+                    .hints = "1,16,64,256",
+                    .hints_source = "default hints",
+                    .policy = {.select = MD_SELECT_MODEL, .metric = MD_METRIC_LOG2, .persistent = MD_PERSISTENT_AUTO}},
+        .is_async = true,
+        .max_shapes = 1000};
     w.device.compile_ms = 30;
     assert_ok(md_ds_op_create(&op, &w.runtime, conv, &o));
     md_ds_shape_entry_release(plan_at(text, op, &large));

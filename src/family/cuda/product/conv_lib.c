@@ -1,4 +1,4 @@
-/* Family conv_lib: plain convolutions by cuDNN, channels last or by planes (conv_layout.c says of which stages). `rank`: which
+/* Family conv_lib: plain convolutions by cuDNN, channels last (conv_layout.c says of which stages). `rank`: which
  * answer of its heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 
