@@ -26,19 +26,33 @@ MD_INLINE void md_get_piece_maybe(uint32_t *w, const void *p, md_maybe n)
                  : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(__cvta_generic_to_global(p)), "r"(n.all)
                      : "memory");
 }
-/* A whole vector of weights. */
+/* The same for vectors of 1 to 8 bytes. */
+MD_INLINE void md_get_short_maybe(uint32_t *w, const void *p, int bytes, md_maybe n)
+{
+#define MD_GET_MAYBE(type)                                                                                             \
+    asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %2, 0;\n@q ld.global." type " %0, [%1];\n}"                         \
+                 : "=r"(w[0]) : "l"(__cvta_generic_to_global(p)), "r"(n.all) : "memory")
+    if (bytes == 8)
+        asm volatile("{\n.reg .pred q;\nsetp.ne.s32 q, %3, 0;\n@q ld.global.v2.b32 {%0, %1}, [%2];\n}"
+                     : "=r"(w[0]), "=r"(w[1]) : "l"(__cvta_generic_to_global(p)), "r"(n.all) : "memory");
+    else if (bytes == 4)
+        MD_GET_MAYBE("b32");
+    else if (bytes == 2)
+        MD_GET_MAYBE("u16");
+    else
+        MD_GET_MAYBE("u8");
+#undef MD_GET_MAYBE
+}
+/* A whole vector. */
 template <class S> MD_INLINE md_raw<S> md_get_maybe(const void *p, md_maybe n)
 {
     typedef md_raw<S> R;
     R r;
-    if constexpr (R::BYTES % 16 == 0) {
+    if constexpr (R::BYTES < 16)
+        md_get_short_maybe(r.w, p, R::BYTES, n);
+    else
         MD_FOR_STEP (i, R::N, 4)
             md_get_piece_maybe(r.w + i, (const char *)p + 4 * i, n);
-    } else {
-        r = md_zero_raw<S>();
-        if (n.all)
-            r = md_get_whole<S>(p);
-    }
     return r;
 }
 
@@ -252,26 +266,54 @@ template <class T> MD_INLINE bool md_is_same(T a, T b) { return a == b || (a != 
  * vectors' greatest elements decides; the element's place in its vector is found once, at the end. Whole vectors come
  * in order, partial ones (a row's ends, from lane 0 on) at any time. In columns (one lane each) elements come one by
  * one. join: elements from anywhere. */
+/* MD_SEEN > 0: a thread takes that many single elements, MD_GROUP apart, and remembers all. The greatest then takes
+ * one instruction for each, and its place is looked for once. A comparison for each element and its place would take a
+ * predicate until the place is known: there are seven, and loads would wait for one another. */
+#ifndef MD_SEEN
+#define MD_SEEN 0
+#endif
 template <class T> struct md_best {
     T most, least; /* least: every element beats it */
     int32_t at;
     md_vec<T> x;
+    T seen[MD_SEEN > 0 ? MD_SEEN : 1];
+    int32_t n;
 };
 template <class T> MD_INLINE void md_clear_best(md_best<T> *b, T least, int64_t first)
 {
     b->most = b->least = least;
     b->at = (int32_t)first;
     b->x = md_splat<T>(least);
+    b->n = 0;
+}
+template <class T> MD_INLINE void md_see(md_best<T> *b, T x, int64_t at, md_maybe n)
+{
+    b->at = b->n == 0 && n.all ? (int32_t)at : b->at;
+    b->seen[b->n++] = n.all ? x : b->least;
+}
+template <class T> MD_INLINE int32_t md_place_of_seen(const md_best<T> &b)
+{
+    int32_t place = 0;
+    MD_UNROLL for (int l = MD_SEEN - 1; l >= 0; l--)
+        place = b.seen[l] == b.most ? l : place;
+    if (b.most != b.most)
+        MD_UNROLL for (int l = MD_SEEN - 1; l >= 0; l--)
+            place = b.seen[l] != b.seen[l] ? l : place;
+    return b.at + place * MD_GROUP;
 }
 template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T> &b)
 {
     int32_t lane = MD_VL;
+    *v = b.most;
+    if constexpr (MD_SEEN > 0) {
+        *i = md_place_of_seen(b);
+        return;
+    }
     MD_UNROLL for (int l = MD_VL - 1; l >= 0; l--)
         lane = b.x.v[l] == b.most ? l : lane;
     if (b.most != b.most)
         MD_UNROLL for (int l = MD_VL - 1; l >= 0; l--)
             lane = b.x.v[l] != b.x.v[l] ? l : lane;
-    *v = b.most;
     *i = b.at + lane;
 }
 /* Over `width` lanes; all get the result. f32 as integers of the same order, NaN above all: the processor has an
@@ -324,6 +366,11 @@ template <bool is_max> MD_INLINE void md_tree_first(float *v, int32_t *i, int wi
     }                                                                                                                  \
     MD_INLINE void md_take_##name##_##s(md_best<one> *b, vec x, int64_t at, md_maybe n)                                \
     {                                                                                                                  \
+        if constexpr (MD_SEEN > 0) {                                                                                   \
+            md_see(b, x.v[0], at, n);                                                                                  \
+            b->most = md_either_##best(b->most, b->seen[b->n - 1]);                                                    \
+            return;                                                                                                    \
+        }                                                                                                              \
         const one most = md_fold_##best##_##s(x);                                                                      \
         const bool take = n.all && md_beyond_##best##_s##s(most, b->most); \
         b->most = take ? most : b->most;                                                                               \

@@ -30,11 +30,24 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 #endif
 #if MD_GUARDED
 #define MD_WHERE(i)
-#define MD_ALL(i) md_when((i)*MD_GROUP < at.left, md_full())
+#define MD_ALL(i) md_when((i) < md_sure || (i)*MD_GROUP < at.left, md_full())
 #else
 #define MD_WHERE(i) if ((i)*MD_GROUP < at.left)
 #define MD_ALL(i) md_full()
 #endif
+
+/* Single elements of a thread that most rows have: all but the last third. A row that has them goes to code in which
+ * these are not asked for: a predicate for each, in each pass, is a third of the instructions, and there are seven, so
+ * that with more the assembler waits for one load before it starts the next. md_sure: as many elements of a thread are
+ * known to be there, where a template says so. */
+enum { md_sure = 0 };
+enum { MD_SURE = MD_GUARDED && MD_VL == 1 ? MD_VECTORS - (MD_VECTORS + 2) / 3 : 0 };
+/* True if all rows of the warp, of `n` elements, have them. */
+MD_INLINE bool md_is_sure_of(md_pos n)
+{
+    const bool has = n >= MD_SURE * MD_GROUP;
+    return MD_SURE > 0 && (MD_GROUP < 32 ? __all_sync(MD_ALL_LANES, has) : has);
+}
 
 /* Forgets unpacked values between passes, if they would take too many registers. */
 #define MD_FORGET                                                                                                      \

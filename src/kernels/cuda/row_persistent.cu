@@ -3,6 +3,7 @@
 #include "md_config.h"
 #define MD_INSIDE 1
 #include "prelude.h"
+#define MD_SEEN (MD_GUARDED && MD_VL == 1 ? MD_VECTORS : 0)
 #include "row.h"
 #include "md_expr.h"
 #include "row_group.h"
@@ -41,11 +42,9 @@ MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, co
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     }
 
-MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane)
+template <int md_sure>
+MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores, int group, int lane)
 {
-    MD_ROW_AT(p, number);
-    md_row row;
-    md_start(MD_X p, &row);
     const md_layout at = md_lay_out(row.count, MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0), lane);
     md_elem elem[MD_VECTORS], edge;
     MD_FOR (i, MD_VECTORS)
@@ -84,6 +83,16 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int g
     if (lane == 0)
         md_row_store(MD_X p, &row);
 }
+MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane)
+{
+    MD_ROW_AT(p, number);
+    md_row row;
+    md_start(MD_X p, &row);
+    if (md_is_sure_of(row.count))
+        md_row_with<MD_SURE>(MD_X p, row, stores, group, lane);
+    else
+        md_row_with<0>(MD_X p, row, stores, group, lane);
+}
 
 #if MD_AT_ONCE > 1
 /* Several rows of single elements at once, in groups inside a warp: rows are short, so loads of one alone would leave
@@ -107,6 +116,7 @@ struct md_held {
     }
 
 /* Weights that all rows share are loaded once, as far as the longest row goes, into the first row's elements. */
+template <int md_sure>
 MD_INLINE void md_fetch_weights(const md_params *p, md_held (&held)[MD_AT_ONCE], int64_t first, int64_t rows, int group)
 {
     md_layout at = held[0].at;
@@ -121,16 +131,12 @@ MD_INLINE void md_fetch_weights(const md_params *p, md_held (&held)[MD_AT_ONCE],
             held[u].elem[i] = held[0].elem[i];
 }
 
-MD_INLINE void md_rows_at_once(const md_params *p, int64_t first, int64_t rows, int group, int lane)
+template <int md_sure>
+MD_INLINE void md_rows_with(const md_params *p, md_held (&held)[MD_AT_ONCE], int64_t first, int64_t rows, int group,
+                            int lane)
 {
-    md_held held[MD_AT_ONCE];
-    MD_FOR (u, MD_AT_ONCE) {
-        MD_HELD(u)
-        md_start(MD_X p, &row);
-        at = md_lay_out(row.count, 0, lane);
-    }
     if (MD_HAS_ELEMENTS)
-        md_fetch_weights(p, held, first, rows, group);
+        md_fetch_weights<md_sure>(p, held, first, rows, group);
     MD_FOR (u, MD_AT_ONCE) {
         MD_HELD(u)
         MD_FOR (i, MD_VECTORS)
@@ -152,6 +158,21 @@ MD_INLINE void md_rows_at_once(const md_params *p, int64_t first, int64_t rows, 
         if (lane == 0)
             md_row_store(MD_X p, &row);
     }
+}
+MD_INLINE void md_rows_at_once(const md_params *p, int64_t first, int64_t rows, int group, int lane)
+{
+    md_held held[MD_AT_ONCE];
+    md_pos least = 0;
+    MD_FOR (u, MD_AT_ONCE) {
+        MD_HELD(u)
+        md_start(MD_X p, &row);
+        at = md_lay_out(row.count, 0, lane);
+        least = u == 0 || row.count < least ? row.count : least;
+    }
+    if (md_is_sure_of(least))
+        md_rows_with<MD_SURE>(p, held, first, rows, group, lane);
+    else
+        md_rows_with<0>(p, held, first, rows, group, lane);
 }
 #endif
 

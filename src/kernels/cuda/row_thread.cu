@@ -23,6 +23,9 @@
         md_finish##l(MD_X p, &row, &part);                                                                             \
     }
 
+/* Weights of one vector are loaded with the row, those of more when they are stored: registers would be few. */
+enum { MD_WEIGHTS_FIRST = MD_HAS_ELEMENTS && MD_VECTORS == 1 };
+
 MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores)
 {
     MD_ROW_AT(p, number);
@@ -37,6 +40,13 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores)
     md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     if (MD_HAS_TAIL)
         md_fetch(MD_X p, &tail, at.edge_at, at.edge);
+    if (MD_WEIGHTS_FIRST) {
+        MD_FOR (i, MD_VECTORS)
+            MD_WHERE(i)
+        md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+        if (MD_HAS_TAIL)
+            md_fetch_epilogue(MD_X p, &tail, at.edge_at, at.edge);
+    }
     MD_LOADS_FIRST;
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
@@ -45,13 +55,15 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores)
     if (MD_HAS_ELEMENTS) {
         MD_FORGET
         MD_FOR (i, MD_VECTORS) {
-            MD_WHERE(i)
+            if (!MD_WEIGHTS_FIRST)
+                MD_WHERE(i)
             md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
             MD_WHERE(i)
             md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
         }
         if (MD_HAS_TAIL) {
-            md_fetch_epilogue(MD_X p, &tail, at.edge_at, at.edge);
+            if (!MD_WEIGHTS_FIRST)
+                md_fetch_epilogue(MD_X p, &tail, at.edge_at, at.edge);
             md_out(MD_X p, &row, &tail, at.edge_at, at.edge);
         }
     }

@@ -7,6 +7,7 @@
  *               where the block writes them as one run */
 #include "md_config.h"
 #include "prelude.h"
+#define MD_SEEN (MD_GUARDED && MD_VL == 1 ? MD_VECTORS : 0)
 #include "row.h"
 
 /* Types passed as the number of elements: rows are located, or found in shared memory; results are located, or put
@@ -107,6 +108,7 @@ MD_INLINE void md_send(unsigned char *to, int past, int bytes)
     }
 
 /* `here`: the row's place in shared memory. `elem` has the weights already. */
+template <int md_sure>
 MD_INLINE void md_one_row(const md_params *p, md_elem (&elem)[MD_VECTORS], int64_t number, bool stores,
                           unsigned char *here, int group, int lane)
 {
@@ -116,7 +118,7 @@ MD_INLINE void md_one_row(const md_params *p, md_elem (&elem)[MD_VECTORS], int64
     const md_layout at = md_lay_out(row.count, 0, lane);
     MD_FOR (i, MD_VECTORS)
         md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP,
-                 md_found{md_when(stores, MD_ALL(i)), here + (lane + i * MD_GROUP) * MD_BYTES});
+                 md_found{md_when(!MD_STAGED || stores, MD_ALL(i)), here + (lane + i * MD_GROUP) * MD_BYTES});
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
         return;
@@ -143,6 +145,27 @@ MD_INLINE unsigned char *md_results_of(const md_params *p, const md_elem *elem, 
     return to;
 }
 
+/* The rows of a block from `first` on, `held` of them, which lie `past` bytes into shared memory. */
+template <int md_sure>
+MD_INLINE void md_rows_of(const md_params *p, md_elem (&elem)[MD_VECTORS], int64_t first, int held, int past, int group,
+                          int lane)
+{
+    const int n = (int)MD_COUNT(p);
+    const md_layout at = md_lay_out(n, 0, lane);
+    MD_ROW_AT(p, first);
+    MD_FOR (i, MD_HAS_ELEMENTS ? MD_VECTORS : 0)
+        md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
+    md_copy_commit();
+    md_copy_wait<0>();
+    __syncthreads();
+    MD_ROLLED for (int own = group, t = 0; t < MD_TURNS && t * MD_BLOCK_ROWS < held; t++, own += MD_BLOCK_ROWS)
+    {
+        /* groups beyond the last row store nothing, but all threads of a warp exchange */
+        const int row = own < held ? own : held - 1;
+        md_one_row<md_sure>(p, elem, first + row, own < held, md_shared + past + row * n * MD_BYTES, group, lane);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)
     md_kernel(const __grid_constant__ md_params params)
 {
@@ -159,18 +182,10 @@ extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)
     md_fetch(MD_X p, &elem[0], 0, md_located{{0}, &from});
     const int past = (int)((uintptr_t)from % 16);
     md_bring(from, past, held * bytes);
-    const md_layout at = md_lay_out(n, 0, lane);
-    MD_FOR (i, MD_HAS_ELEMENTS ? MD_VECTORS : 0)
-        md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
-    md_copy_commit();
-    md_copy_wait<0>();
-    __syncthreads();
-    MD_ROLLED for (int own = group, t = 0; t < MD_TURNS && t * MD_BLOCK_ROWS < held; t++, own += MD_BLOCK_ROWS)
-    {
-        /* groups beyond the last row read and store nothing, but all threads of a warp exchange */
-        const int row = own < held ? own : held - 1;
-        md_one_row(p, elem, first + row, own < held, md_shared + past + row * bytes, group, lane);
-    }
+    if (md_is_sure_of(n))
+        md_rows_of<MD_SURE>(p, elem, first, held, past, group, lane);
+    else
+        md_rows_of<0>(p, elem, first, held, past, group, lane);
     if (MD_STAGED) {
         __syncthreads();
         md_send(md_results_of(p, &elem[0], first), past, held * bytes);
