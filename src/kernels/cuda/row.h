@@ -295,10 +295,10 @@ template <class T> MD_INLINE int32_t md_place_of_seen(const md_best<T> &b)
 {
     int32_t place = 0;
     MD_UNROLL for (int l = MD_SEEN - 1; l >= 0; l--)
-        place = b.seen[l] == b.most ? l : place;
+        place = l < b.n && b.seen[l] == b.most ? l : place;
     if (b.most != b.most)
         MD_UNROLL for (int l = MD_SEEN - 1; l >= 0; l--)
-            place = b.seen[l] != b.seen[l] ? l : place;
+            place = l < b.n && b.seen[l] != b.seen[l] ? l : place;
     return b.at + place * MD_GROUP;
 }
 template <class T> MD_INLINE void md_fold_best(T *v, int32_t *i, const md_best<T> &b)

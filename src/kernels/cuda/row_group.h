@@ -36,22 +36,30 @@ enum { MD_GROUP_WARPS = MD_GROUP / 32, MD_STEP = MD_GROUP * MD_VL };
 #define MD_ALL(i) md_full()
 #endif
 
-/* Single elements of a thread that most rows have: all but the last third. A row that has them goes to code in which
- * these are not asked for: a predicate for each, in each pass, is a third of the instructions, and there are seven, so
- * that with more the assembler waits for one load before it starts the next. md_sure: as many elements of a thread are
- * known to be there, where a template says so. */
-enum { md_sure = 0 };
-enum { MD_SURE = MD_GUARDED && MD_VL == 1 ? MD_VECTORS - (MD_VECTORS + 2) / 3 : 0 };
-/* True if all rows of the warp, of `n` elements, have them. */
-MD_INLINE bool md_is_sure_of(md_pos n)
+/* Rows of single elements go to code for as many of a thread as their length needs, of which the last MD_UNSURE alone
+ * are asked for. A predicate for each, in each pass, would be a third of the instructions, and there are seven, so that
+ * with more the assembler waits for one load before it starts the next. Other rows, and those of a warp whose lengths
+ * differ, go to code for all lengths.
+ *   md_own    elements or vectors of a thread, in templates over it; elsewhere all
+ *   md_sure   as many of them are there */
+enum { md_own = MD_VECTORS, md_sure = 0 };
+enum {
+    MD_UNSURE = MD_VECTORS > 16 ? 4 : 2,
+    MD_LEAST_OWN = !MD_GUARDED || MD_VL > 1     ? MD_VECTORS
+                   : MD_VECTORS > 4 * MD_UNSURE ? MD_VECTORS - 4 * MD_UNSURE
+                                                : MD_UNSURE
+};
+/* True if all rows of the warp need `own` elements, of which all but the last MD_UNSURE are sure: rows of `least` to
+ * `most` elements. */
+MD_INLINE bool md_are_sure(md_pos least, md_pos most, int own)
 {
-    const bool has = n >= MD_SURE * MD_GROUP;
-    return MD_SURE > 0 && (MD_GROUP < 32 ? __all_sync(MD_ALL_LANES, has) : has);
+    const bool are = least >= (own - MD_UNSURE) * MD_GROUP && most <= own * MD_GROUP;
+    return MD_GROUP < 32 ? __all_sync(MD_ALL_LANES, are) : are;
 }
 
 /* Forgets unpacked values between passes, if they would take too many registers. */
 #define MD_FORGET                                                                                                      \
-    MD_FOR (i, MD_UNPACK_ONCE ? 0 : MD_VECTORS)                                                                        \
+    MD_FOR (i, MD_UNPACK_ONCE ? 0 : md_own)                                                                            \
         md_forget(&elem[i]);
 
 /* The part of a row that a thread has. Positions count from the row's first element. */

@@ -42,12 +42,12 @@ MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, co
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     }
 
-template <int md_sure>
+template <int md_own, int md_sure>
 MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores, int group, int lane)
 {
     const md_layout at = md_lay_out(row.count, MD_ALIGNED ? 0 : (md_pos)md_lead(MD_X p, 0), lane);
-    md_elem elem[MD_VECTORS], edge;
-    MD_FOR (i, MD_VECTORS)
+    md_elem elem[md_own], edge;
+    MD_FOR (i, md_own)
         MD_WHERE(i)
     md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     if (MD_HAS_ENDS && at.edge.hi > 0) {
@@ -57,7 +57,7 @@ MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores
     }
     if (MD_SHIFTS && MD_HAS_ELEMENTS)
         md_fetch_shifting(MD_X p, elem, at, 0);
-    MD_FOR (i, MD_HAS_ELEMENTS && !MD_SHIFTS ? MD_EPILOGUE : 0)
+    MD_FOR (i, !MD_HAS_ELEMENTS || MD_SHIFTS ? 0 : md_own < MD_EPILOGUE ? md_own : MD_EPILOGUE)
         MD_WHERE(i)
     md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     MD_LOADS_FIRST;
@@ -67,12 +67,12 @@ MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores
     md_derive(MD_X p, &row);
     if (MD_HAS_ELEMENTS) {
         MD_FORGET
-        MD_FOR (i, MD_VECTORS) {
+        MD_FOR (i, md_own) {
             if (MD_SHIFTS && i > 0 && i % MD_EPILOGUE == 0)
                 md_fetch_shifting(MD_X p, elem, at, i);
             MD_WHERE(i)
             md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
-            if (!MD_SHIFTS && i + MD_EPILOGUE < MD_VECTORS)
+            if (!MD_SHIFTS && i + MD_EPILOGUE < md_own)
                 MD_WHERE(i + MD_EPILOGUE)
             md_fetch_epilogue(MD_X p, &elem[i + MD_EPILOGUE], at.first + (i + MD_EPILOGUE) * MD_STEP,
                               MD_ALL(i + MD_EPILOGUE));
@@ -83,29 +83,36 @@ MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores
     if (lane == 0)
         md_row_store(MD_X p, &row);
 }
+template <int md_own>
+MD_INLINE void md_row_by_length(MD_X_DECL const md_params *p, const md_row &row, bool stores, int group, int lane)
+{
+    if constexpr (md_own <= MD_LEAST_OWN)
+        md_row_with<MD_VECTORS, 0>(MD_X p, row, stores, group, lane);
+    else if (md_are_sure(row.count, row.count, md_own))
+        md_row_with<md_own, md_own - MD_UNSURE>(MD_X p, row, stores, group, lane);
+    else
+        md_row_by_length<md_own - MD_UNSURE>(MD_X p, row, stores, group, lane);
+}
 MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores, int group, int lane)
 {
     MD_ROW_AT(p, number);
     md_row row;
     md_start(MD_X p, &row);
-    if (md_is_sure_of(row.count))
-        md_row_with<MD_SURE>(MD_X p, row, stores, group, lane);
-    else
-        md_row_with<0>(MD_X p, row, stores, group, lane);
+    md_row_by_length<MD_VECTORS>(MD_X p, row, stores, group, lane);
 }
 
 #if MD_AT_ONCE > 1
 /* Several rows of single elements at once, in groups inside a warp: rows are short, so loads of one alone would leave
  * memory idle. Rows of a block lie side by side. */
-struct md_held {
+template <int md_own> struct md_held {
     md_row row;
     md_layout at;
-    md_elem elem[MD_VECTORS];
+    md_elem elem[md_own];
 };
 #define MD_HELD(u)                                                                                                     \
     md_row &row = held[u].row;                                                                                         \
     md_layout &at = held[u].at;                                                                                        \
-    md_elem(&elem)[MD_VECTORS] = held[u].elem;                                                                         \
+    md_elem(&elem)[md_own] = held[u].elem;                                                                             \
     const int64_t own = first + (u)*MD_BLOCK_ROWS + group, number = own < rows ? own : rows - 1;                       \
     MD_ROW_AT(p, number);
 #define MD_ADD_LEVEL_TO_ALL(l)                                                                                         \
@@ -116,30 +123,36 @@ struct md_held {
     }
 
 /* Weights that all rows share are loaded once, as far as the longest row goes, into the first row's elements. */
-template <int md_sure>
-MD_INLINE void md_fetch_weights(const md_params *p, md_held (&held)[MD_AT_ONCE], int64_t first, int64_t rows, int group)
+template <int md_own, int md_sure>
+MD_INLINE void md_fetch_weights(const md_params *p, md_held<md_own> (&held)[MD_AT_ONCE], int64_t first, int64_t rows,
+                                int group)
 {
     md_layout at = held[0].at;
     MD_FOR (u, MD_AT_ONCE)
         at.left = held[u].at.left > at.left ? held[u].at.left : at.left;
     MD_ROW_AT(p, first + group < rows ? first + group : rows - 1);
-    MD_FOR (i, MD_VECTORS)
+    MD_FOR (i, md_own)
         MD_WHERE(i)
     md_fetch_epilogue(MD_X p, &held[0].elem[i], at.first + i * MD_STEP, MD_ALL(i));
     MD_FOR (u, MD_AT_ONCE)
-        MD_FOR (i, MD_VECTORS)
+        MD_FOR (i, md_own)
             held[u].elem[i] = held[0].elem[i];
 }
 
-template <int md_sure>
-MD_INLINE void md_rows_with(const md_params *p, md_held (&held)[MD_AT_ONCE], int64_t first, int64_t rows, int group,
-                            int lane)
+template <int md_own, int md_sure>
+MD_INLINE void md_rows_with(const md_params *p, int64_t first, int64_t rows, int group, int lane)
 {
-    if (MD_HAS_ELEMENTS)
-        md_fetch_weights<md_sure>(p, held, first, rows, group);
+    md_held<md_own> held[MD_AT_ONCE];
     MD_FOR (u, MD_AT_ONCE) {
         MD_HELD(u)
-        MD_FOR (i, MD_VECTORS)
+        md_start(MD_X p, &row);
+        at = md_lay_out(row.count, 0, lane);
+    }
+    if (MD_HAS_ELEMENTS)
+        md_fetch_weights<md_own, md_sure>(p, held, first, rows, group);
+    MD_FOR (u, MD_AT_ONCE) {
+        MD_HELD(u)
+        MD_FOR (i, md_own)
             MD_WHERE(i)
         md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     }
@@ -151,7 +164,7 @@ MD_INLINE void md_rows_with(const md_params *p, md_held (&held)[MD_AT_ONCE], int
             return;
         md_derive(MD_X p, &row);
         MD_FORGET
-        MD_FOR (i, MD_HAS_ELEMENTS ? MD_VECTORS : 0) {
+        MD_FOR (i, MD_HAS_ELEMENTS ? md_own : 0) {
             MD_WHERE(i)
             md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
         }
@@ -159,20 +172,29 @@ MD_INLINE void md_rows_with(const md_params *p, md_held (&held)[MD_AT_ONCE], int
             md_row_store(MD_X p, &row);
     }
 }
+template <int md_own>
+MD_INLINE void md_rows_by_length(const md_params *p, int64_t first, int64_t rows, int group, int lane, md_pos least,
+                                 md_pos most)
+{
+    if constexpr (md_own <= MD_LEAST_OWN)
+        md_rows_with<MD_VECTORS, 0>(p, first, rows, group, lane);
+    else if (md_are_sure(least, most, md_own))
+        md_rows_with<md_own, md_own - MD_UNSURE>(p, first, rows, group, lane);
+    else
+        md_rows_by_length<md_own - MD_UNSURE>(p, first, rows, group, lane, least, most);
+}
 MD_INLINE void md_rows_at_once(const md_params *p, int64_t first, int64_t rows, int group, int lane)
 {
-    md_held held[MD_AT_ONCE];
-    md_pos least = 0;
+    md_pos least = 0, most = 0;
     MD_FOR (u, MD_AT_ONCE) {
-        MD_HELD(u)
+        const int64_t own = first + u * MD_BLOCK_ROWS + group;
+        MD_ROW_AT(p, own < rows ? own : rows - 1);
+        md_row row;
         md_start(MD_X p, &row);
-        at = md_lay_out(row.count, 0, lane);
         least = u == 0 || row.count < least ? row.count : least;
+        most = row.count > most ? row.count : most;
     }
-    if (md_is_sure_of(least))
-        md_rows_with<MD_SURE>(p, held, first, rows, group, lane);
-    else
-        md_rows_with<0>(p, held, first, rows, group, lane);
+    md_rows_by_length<MD_VECTORS>(p, first, rows, group, lane, least, most);
 }
 #endif
 

@@ -102,21 +102,21 @@ MD_INLINE void md_send(unsigned char *to, int past, int bytes)
         md_acc##l acc;                                                                                                 \
         md_clear##l(&acc, 0);                                                                                          \
         MD_FORGET                                                                                                      \
-        MD_FOR (i, MD_VECTORS)                                                                                         \
+        MD_FOR (i, md_own)                                                                                             \
             md_add##l(MD_X p, &row, &acc, &elem[i], at.place + i * MD_STEP, MD_ALL(i));                                \
         MD_EXCHANGE_LEVEL(l, acc)                                                                                      \
     }
 
 /* `here`: the row's place in shared memory. `elem` has the weights already. */
-template <int md_sure>
-MD_INLINE void md_one_row(const md_params *p, md_elem (&elem)[MD_VECTORS], int64_t number, bool stores,
-                          unsigned char *here, int group, int lane)
+template <int md_own, int md_sure>
+MD_INLINE void md_one_row(const md_params *p, md_elem (&elem)[md_own], int64_t number, bool stores, unsigned char *here,
+                          int group, int lane)
 {
     MD_ROW_AT(p, number);
     md_row row;
     md_start(MD_X p, &row);
     const md_layout at = md_lay_out(row.count, 0, lane);
-    MD_FOR (i, MD_VECTORS)
+    MD_FOR (i, md_own)
         md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP,
                  md_found{md_when(!MD_STAGED || stores, MD_ALL(i)), here + (lane + i * MD_GROUP) * MD_BYTES});
     MD_LEVELS(MD_ADD_LEVEL)
@@ -124,7 +124,7 @@ MD_INLINE void md_one_row(const md_params *p, md_elem (&elem)[MD_VECTORS], int64
         return;
     md_derive(MD_X p, &row);
     MD_FORGET
-    MD_FOR (i, MD_HAS_ELEMENTS ? MD_VECTORS : 0) {
+    MD_FOR (i, MD_HAS_ELEMENTS ? md_own : 0) {
         if (MD_STAGED)
             md_out(MD_X p, &row, &elem[i], at.first + i * MD_STEP,
                    md_into{MD_ALL(i), here + (lane + i * MD_GROUP) * MD_BYTES});
@@ -146,14 +146,14 @@ MD_INLINE unsigned char *md_results_of(const md_params *p, const md_elem *elem, 
 }
 
 /* The rows of a block from `first` on, `held` of them, which lie `past` bytes into shared memory. */
-template <int md_sure>
-MD_INLINE void md_rows_of(const md_params *p, md_elem (&elem)[MD_VECTORS], int64_t first, int held, int past, int group,
-                          int lane)
+template <int md_own, int md_sure>
+MD_INLINE void md_rows_of(const md_params *p, int64_t first, int held, int past, int group, int lane)
 {
     const int n = (int)MD_COUNT(p);
     const md_layout at = md_lay_out(n, 0, lane);
+    md_elem elem[md_own];
     MD_ROW_AT(p, first);
-    MD_FOR (i, MD_HAS_ELEMENTS ? MD_VECTORS : 0)
+    MD_FOR (i, MD_HAS_ELEMENTS ? md_own : 0)
         md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     md_copy_commit();
     md_copy_wait<0>();
@@ -162,8 +162,21 @@ MD_INLINE void md_rows_of(const md_params *p, md_elem (&elem)[MD_VECTORS], int64
     {
         /* groups beyond the last row store nothing, but all threads of a warp exchange */
         const int row = own < held ? own : held - 1;
-        md_one_row<md_sure>(p, elem, first + row, own < held, md_shared + past + row * n * MD_BYTES, group, lane);
+        unsigned char *here = md_shared + past + row * n * MD_BYTES;
+        md_one_row<md_own, md_sure>(p, elem, first + row, own < held, here, group, lane);
     }
+}
+
+template <int md_own>
+MD_INLINE void md_rows_by_length(const md_params *p, int64_t first, int held, int past, int group, int lane)
+{
+    const int n = (int)MD_COUNT(p);
+    if constexpr (md_own <= MD_LEAST_OWN)
+        md_rows_of<MD_VECTORS, 0>(p, first, held, past, group, lane);
+    else if (md_are_sure(n, n, md_own))
+        md_rows_of<md_own, md_own - MD_UNSURE>(p, first, held, past, group, lane);
+    else
+        md_rows_by_length<md_own - MD_UNSURE>(p, first, held, past, group, lane);
 }
 
 extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)
@@ -177,17 +190,14 @@ extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)
         return;
     const int n = (int)MD_COUNT(p), held = (int)(rows - first < MD_TILE ? rows - first : MD_TILE), bytes = n * MD_BYTES;
     MD_ROW_AT(p, first);
-    md_elem elem[MD_VECTORS];
+    md_elem elem;
     const unsigned char *from = nullptr;
-    md_fetch(MD_X p, &elem[0], 0, md_located{{0}, &from});
+    md_fetch(MD_X p, &elem, 0, md_located{{0}, &from});
     const int past = (int)((uintptr_t)from % 16);
     md_bring(from, past, held * bytes);
-    if (md_is_sure_of(n))
-        md_rows_of<MD_SURE>(p, elem, first, held, past, group, lane);
-    else
-        md_rows_of<0>(p, elem, first, held, past, group, lane);
+    md_rows_by_length<MD_VECTORS>(p, first, held, past, group, lane);
     if (MD_STAGED) {
         __syncthreads();
-        md_send(md_results_of(p, &elem[0], first), past, held * bytes);
+        md_send(md_results_of(p, &elem, first), past, held * bytes);
     }
 }
