@@ -106,6 +106,8 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
                              const int64_t *size);
 /** Lines of memory that an access by single elements touches. */
 double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes);
+/** Elements of a thread in the code that takes rows of which it holds `held`, in a kernel for `vectors`. */
+double md_fa_cuda_row_own(double vectors, double held);
 /** The same for rows of single elements (md_fa_cuda_row_is_single). */
 void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *fixed,
                                     const int64_t *size);

@@ -36,12 +36,6 @@ static bool is_tight(int32_t lanes, int32_t vectors, int64_t whole)
     return true;
 }
 
-/* Twelve elements and one weight: up to 1.4 times as long as 8 or 16 (rms_norm, 9 shapes; the cause was not found). */
-static bool is_slow_single(const md_fa_target *target, const md_fa_cuda_row *row)
-{
-    return row->vectors == 12 && md_fa_cuda_row_epilogue_loads(target) == 1;
-}
-
 /* Groups inside a warp, since each further row's exchange would need memory of its own; few elements of each row. */
 static bool may_be_at_once(const md_fa_cuda_row *row)
 {
@@ -66,8 +60,6 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     const int32_t at_once = md_fa_cuda_row_at_once(row.align);
     if (row.align == MD_FA_CUDA_SINGLE && row.lanes < 32)
-        return false;
-    if (md_fa_cuda_row_is_single(row.align) && is_slow_single(target, &row))
         return false;
     if (at_once > 1 && !may_be_at_once(&row))
         return false;

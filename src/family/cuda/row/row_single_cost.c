@@ -15,6 +15,14 @@ double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes)
     return fmax(32.0 / lanes, 1) * (1 + fmin(lanes, 32) * bytes / 128);
 }
 
+/* Elements of a thread in the code that takes rows of which it holds `held` (row_group.h has the same numbers). */
+double md_fa_cuda_row_own(double vectors, double held)
+{
+    const double unsure = vectors > 16 ? 4 : 2, least = vectors > 4 * unsure ? vectors - 4 * unsure : unsure,
+                 own = vectors - floor((vectors - held) / unsure) * unsure;
+    return own > least ? own : vectors;
+}
+
 /* Which constants: of groups of some warps (0), or inside a warp (1). */
 static int32_t is_warp(const md_fa_cuda_row_fixed *f)
 {
@@ -28,7 +36,7 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row_fixed *f
     const md_st_row *row = &md_fa_stage(target)->row;
     const int32_t k = is_warp(f);
     const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads,
-                 steps = levels * (5 + (f->lanes > 32 ? 4 : 0)), idle = f->vectors - held;
+                 steps = levels * (5 + (f->lanes > 32 ? 4 : 0)), idle = md_fa_cuda_row_own(f->vectors, held) - held;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
     const double element = ELEMENT_SLOTS[k] * (1 + 0.3 * levels + 0.7 * stores) + WEIGHT_SLOTS[k] * weights +
                            EXP_SLOTS[k] * work.transcendental +

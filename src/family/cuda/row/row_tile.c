@@ -198,7 +198,7 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row_fixed *f
     md_fa_host_work work;
     const md_st_row *row = &md_fa_stage(target)->row;
     const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads,
-                 idle = f->vectors - held;
+                 idle = md_fa_cuda_row_own(f->vectors, held) - held;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
     const double element = ELEMENT_SLOTS * (1 + 0.3 * levels + 0.7 * stores) + WEIGHT_SLOTS * weights +
                            EXP_SLOTS * work.transcendental +
