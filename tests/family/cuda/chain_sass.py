@@ -242,4 +242,5 @@ def main():
     return int(bool(wrong))
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,7 @@
 #define MD_TESTS_FAMILY_CUDA_GATE_FIXTURE_H
 
 #include "device/nvrtc/nvrtc.h"
+#include "family/cuda/keep_cubin.h"
 #include "family/cuda/target_fixture.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static inline md_status gate_compile_all(const md_kn_source *source, const char 
     return s;
 }
 
-/* The compiled launch, which has at most so many registers. */
+/* The compiled launch, which has at most so many registers. Files (keep_cubin) are numbered. */
 static inline md_dev_cubin compile_gate(const md_kn_launch_source *launch, const fixture *f, const char *variant,
                                         int32_t registers)
 {
@@ -70,6 +71,8 @@ static inline md_dev_cubin compile_gate(const md_kn_launch_source *launch, const
     if (gate_compile(&b, launch, f->facts.arch) != MD_OK)
         fail_msg("%s: %s", variant, md_last_error());
     print_message("%s, %s: %d registers\n", f->facts.arch, variant, (int)b.about.registers);
+    static int n_kept;
+    keep_cubin(variant, n_kept++, b.bytes, b.n);
     assert_int_equal(b.about.frame_bytes, 0);
     assert_true(b.about.registers <= registers);
     free(b.bytes);

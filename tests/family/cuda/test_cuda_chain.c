@@ -6,6 +6,7 @@
  * MD_TEST_CUBINS: a folder for the binaries. MD_TEST_CONFIG: only configs whose name holds it. MD_TEST_LENGTH: with
  * --full only that pair of lengths, by number. */
 #include "family/cuda/gate_fixture.h"
+#include "family/cuda/keep_cubin.h"
 
 #include "base/hash.h"
 #include "base/status.h"
@@ -150,22 +151,6 @@ static void dump(const char *text)
     FILE *file = path ? fopen(path, "w") : NULL;
     if (file) {
         fputs(text, file);
-        fclose(file);
-    }
-}
-
-/* For chain_sass.py, which disassembles them. */
-static void keep_cubin(const char *name, int number, const void *binary, size_t n_bytes)
-{
-    const char *folder = getenv("MD_TEST_CUBINS");
-    char path[512], *at;
-    (void)snprintf(path, sizeof path, "%s/%d-%s.cubin", folder ? folder : "", number, name);
-    at = folder ? strchr(path + strlen(folder) + 1, '/') : NULL;
-    if (at)
-        *at = '-';
-    FILE *file = folder ? fopen(path, "wb") : NULL;
-    if (file) {
-        (void)fwrite(binary, 1, n_bytes, file);
         fclose(file);
     }
 }

@@ -120,6 +120,11 @@ static const struct {
     {SOFTMAX, "row_tile/lanes1_vecs28_threads64_turns1_keep0_staged1", MD_BF16, 96},
     {"Y[a] = argmax[n](X[a,n])", "row_tile/lanes8_vecs32_threads128_turns2_keep0_staged0", MD_BF16, 96},
     {"Y[a] = var[n](X[a,n])", "row_tile/lanes2_vecs14_threads256_turns1_keep0_staged0", MD_F64, 128},
+    /* of these row_sass.py counts the loads that are under way together */
+    {RMS_NORM, "row_persistent/lanes32_vecs12_rows4_keep0_align3", MD_F32, 40},
+    {RMS_NORM, "row_persistent/lanes16_vecs8_rows8_keep0_align4", MD_BF16, 64},
+    {"Y[a] = argmax[n](X[a,n])", "row_persistent/lanes32_vecs14_rows4_keep0_align3", MD_F32, 48},
+    {"Y[a] = argmax[n](X[a,n])", "row_persistent/lanes32_vecs10_rows16_keep0_align4", MD_F32, 64},
 };
 
 static void compile(size_t i, int capability)
