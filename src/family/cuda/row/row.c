@@ -109,6 +109,7 @@ static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, c
     md_cg_row_options options = md_fa_cuda_row_options(target, row);
     md_cg_on_chip on_chip;
     int32_t loaded = 0, kept = 0, weights = 0, width = md_fa_cuda_row_width(target, row);
+    const int32_t least = md_fa_cuda_row_is_single(row->align) ? 4 : 1; /* each single element takes a register */
     uint32_t levels = (UINT32_C(1) << md_fa_stage(target)->row.n_levels) - 1;
     md_cg_on_chip_make(&on_chip, &options);
     for (int32_t i = 0; i < on_chip.n_loads; i++) {
@@ -117,7 +118,7 @@ static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, c
              is_used_again = (passes & (passes - 1)) != 0;
         int32_t size = (int32_t)md_dtype_size(dtype_of(target, on_chip.load[i].node->id));
         *(is_early ? &loaded : &weights) +=
-            MD_MAX(width * (is_wide && is_used_again ? MD_MAX(size, 4) : size), 4); /* a register at least */
+            MD_MAX(width * (is_wide && is_used_again ? MD_MAX(size, 4) : size), least);
     }
     for (int32_t i = 0; i < on_chip.n_kept; i++)
         kept += width * (on_chip.kept[i].node->type == MD_F64 ? 8 : 4);
