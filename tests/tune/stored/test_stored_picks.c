@@ -1,9 +1,11 @@
 /* Measured picks and times in lists, as text, and in stores that several processes share. */
 #include "base/status.h"
+#include "device/open.h"
 #include "store/scratch.h"
 #include "support/check.h"
 #include "tune/bench/bench.h"
 #include "tune/stored/stored.h"
+#include "tune/wisdom/wisdom.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -365,6 +367,84 @@ static void a_crash_loses_nothing_that_was_saved(void **state)
     }
 }
 
+/* Chips of an architecture, each once, in the order in which they came; the user's before the system's. */
+static void chips_are_noted_once(void **state)
+{
+    scratch *s = *state;
+    char chip[8][MD_TN_CHIP_NAME], others[4300];
+    snprintf(others, sizeof others, "%s/others", s->folder);
+    md_tn_stored *stored = open_at(s, others, NULL, "here");
+    assert_ok(md_tn_stored_note_chip(stored, "sm_90", "C"));
+    md_tn_stored_close(&stored);
+    stored = open_at(s, s->root, others, "here");
+    assert_int_equal(md_tn_stored_chips(chip, 8, stored, "sm_80"), 0);
+    const char *const name[] = {"AB", "A", "B", "A", "AB", "BA"};
+    for (size_t i = 0; i < MD_COUNT(name); i++)
+        assert_ok(md_tn_stored_note_chip(stored, "sm_90", name[i]));
+    const char *const expected[] = {"AB", "A", "B", "BA", "C"};
+    for (int32_t most = 0; most < 8; most++) {
+        const int32_t n = md_tn_stored_chips(chip, most, stored, "sm_90");
+        assert_int_equal(n, MD_MIN(most, 5));
+        for (int32_t i = 0; i < n; i++)
+            assert_string_equal(chip[i], expected[i]);
+    }
+    assert_int_equal(md_tn_stored_chips(chip, 8, stored, "sm_80"), 0);
+    assert_int_equal(md_tn_stored_chips(chip, 8, NULL, "sm_90"), 0);
+    assert_ok(md_tn_stored_note_chip(stored, "sm_70",
+                                     "0123456789012345678901234567890123456789012345678901234567890123456789"));
+    assert_int_equal(md_tn_stored_chips(chip, 8, stored, "sm_70"), 1);
+    assert_int_equal(strlen(chip[0]), MD_TN_CHIP_NAME - 1);
+    assert_memory_equal(chip[0], "0123456789012345678901234567890123456789012345678901234567890123456789", 63);
+    md_tn_stored_close(&stored);
+}
+
+/* Whether a kernel's text is the one that was measured: known from the store, or made once and put there. */
+static void texts_are_told_apart(void **state)
+{
+    scratch *s = *state;
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    md_dev_facts facts;
+    md_tn_wisdom *wisdom = NULL, *alone = NULL;
+    md_tn_record record = {0};
+    char name[MD_FA_NAME];
+    const md_fa_family *family = NULL;
+    md_fa_config config;
+    assert_ok(md_dev_cuda_assume(&facts, 90));
+    assert_ok(md_fx_formula_create(&formula, "Y[n] = 2 * X[n]", &(md_fx_options){.dtype = MD_F32}));
+    assert_ok(md_st_program_create(&program, formula));
+    const md_fa_target target = {program, 0, &facts};
+    assert_ok(md_fa_parse_for(&family, &config, &target, "pointwise"));
+    md_fa_name(name, family, &config);
+    snprintf(record.variant, sizeof record.variant, "%s", name);
+    assert_ok(md_bd_digest_of(&record.source, &target, family, &config));
+    assert_true(record.source.lo != 0);
+    md_sr *store = scratch_open(s, "here");
+    assert_ok(md_tn_wisdom_create(&wisdom));
+    assert_ok(md_tn_wisdom_create(&alone));
+    md_tn_wisdom_use_store(wisdom, store, "device");
+    const md_digest128 right = record.source;
+    for (int i = 0; i < 3; i++) { /* made, found in the store, made without a store */
+        md_tn_wisdom *w = i < 2 ? wisdom : alone;
+        record.source = right;
+        assert_true(md_tn_has_text_of(w, &target, &record));
+        record.source.lo ^= 1;
+        assert_false(md_tn_has_text_of(w, &target, &record));
+        record.source = right;
+        record.source.hi ^= 1;
+        assert_false(md_tn_has_text_of(w, &target, &record));
+    }
+    record.source = right;
+    snprintf(record.variant, sizeof record.variant, "no_such_family");
+    assert_false(md_tn_has_text_of(wisdom, &target, &record));
+    assert_false(md_tn_has_text_of(alone, &target, &record));
+    md_tn_wisdom_destroy(&wisdom);
+    md_tn_wisdom_destroy(&alone);
+    md_sr_close(&store);
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
@@ -380,6 +460,8 @@ int main(void)
         TEST(processes_lose_nothing_of_each_other),
         TEST(short_lived_processes_lose_nothing),
         TEST(a_crash_loses_nothing_that_was_saved),
+        TEST(chips_are_noted_once),
+        TEST(texts_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
