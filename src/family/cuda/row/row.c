@@ -117,8 +117,7 @@ static int32_t vector_registers(int32_t *epilogue, const md_fa_target *target, c
         bool is_early = !on_chip.load[i].is_shared || (passes & levels) != 0,
              is_used_again = (passes & (passes - 1)) != 0;
         int32_t size = (int32_t)md_dtype_size(dtype_of(target, on_chip.load[i].node->id));
-        *(is_early ? &loaded : &weights) +=
-            MD_MAX(width * (is_wide && is_used_again ? MD_MAX(size, 4) : size), least);
+        *(is_early ? &loaded : &weights) += MD_MAX(width * (is_wide && is_used_again ? MD_MAX(size, 4) : size), least);
     }
     for (int32_t i = 0; i < on_chip.n_kept; i++)
         kept += width * (on_chip.kept[i].node->type == MD_F64 ? 8 : 4);
