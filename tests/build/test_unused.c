@@ -1,4 +1,5 @@
-/* Texts that no variant uses: the latest stay loaded, and failures that may pass do not. */
+/* Texts that no variant uses: the latest stay loaded, and failures that may pass do not. Texts that were being built when
+ * the process forked. */
 #include "support/check.h"
 
 #include "build/build.h"
@@ -6,6 +7,8 @@
 #include "support/devices/fake_device.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct fixture {
     md_pool *pool;
@@ -141,10 +144,83 @@ static void test_unused_by_threads(void **state)
     assert_true(f->fake.n_loaded - f->fake.n_unloaded <= MD_BD_MAX_UNUSED);
 }
 
+/* What a child of fork does with three variants that its parent was building, of two texts the last one. Nothing of it
+ * may assert: the number of what is wrong is its exit status. */
+static int wait_for_one(fixture *f, md_bd_variant **v)
+{
+    return md_bd_variant_wait(v[1]) != MD_OK                                  ? 1
+           : f->fake.n_compiled != 1                                          ? 2
+           : state_of(v[0]) != MD_BD_QUEUED || state_of(v[2]) != MD_BD_QUEUED ? 3
+           : md_bd_variant_wait(v[2]) != MD_OK || f->fake.n_compiled != 3     ? 4
+           : state_of(v[0]) != MD_BD_QUEUED || state_of(v[1]) != MD_BD_READY  ? 5
+                                                                              : 0;
+}
+
+static int wait_for_any(fixture *f, md_bd_variant **v)
+{
+    md_bd_variant_wait_any(v, 2);
+    return f->fake.n_compiled != 1 || (state_of(v[0]) == MD_BD_READY) == (state_of(v[1]) == MD_BD_READY);
+}
+
+static int wait_for_all(fixture *f, md_bd_variant **v)
+{
+    md_bd_wait_all(f->builder);
+    return f->fake.n_compiled != 4 || state_of(v[0]) != MD_BD_READY || state_of(v[2]) != MD_BD_READY;
+}
+
+static int hurry_one(fixture *f, md_bd_variant **v)
+{
+    return md_bd_variant_hurry(v[0]) != MD_OK || f->fake.n_compiled != 1 || state_of(v[1]) != MD_BD_QUEUED;
+}
+
+static int leave_all(fixture *f, md_bd_variant **v)
+{
+    for (int i = 0; i < 3; i++)
+        md_bd_variant_destroy(&v[i]);
+    const int32_t n_compiled = f->fake.n_compiled;
+    md_bd_destroy(&f->builder);
+    return n_compiled != 0;
+}
+
+static int make_another(fixture *f, md_bd_variant **v)
+{
+    md_bd_variant *again = make(f, TOY_PLAIN, 1), *other = make(f, TOY_PLAIN, 9);
+    return md_bd_variant_wait(other) != MD_OK || md_bd_variant_wait(again) != MD_OK || state_of(v[0]) != MD_BD_READY ||
+           f->fake.n_compiled != 2;
+}
+
+static void test_texts_of_a_forked_child(void **state)
+{
+    int (*const run[])(fixture *, md_bd_variant **) = {wait_for_one, wait_for_any, wait_for_all,
+                                                       hurry_one,    leave_all,    make_another};
+    fixture *f = *state;
+    atomic_store(&f->fake.held, "toy");
+    md_bd_variant *v[] = {make(f, TOY_PLAIN, 1), make(f, TOY_PLAIN, 2), make(f, TOY_TWICE, 3)};
+    for (size_t i = 0; i < MD_COUNT(run); i++) {
+        int status = 0;
+        const pid_t child = fork();
+        if (child == 0) {
+            (void)alarm(20);
+            atomic_store(&f->fake.held, NULL);
+            f->fake.n_compiled = 0;
+            _exit(run[i](f, v));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status)
+            fail_msg("child %zu ends with %x", i, (unsigned)status);
+    }
+    atomic_store(&f->fake.held, NULL);
+    for (size_t i = 0; i < MD_COUNT(v); i++) {
+        assert_ok(md_bd_variant_wait(v[i]));
+        md_bd_variant_destroy(&v[i]);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_unused), TEST(test_unused_by_threads), TEST(test_failures_that_pass)};
+    const struct CMUnitTest tests[] = {TEST(test_unused), TEST(test_unused_by_threads), TEST(test_failures_that_pass),
+                                       TEST(test_texts_of_a_forked_child)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
