@@ -399,4 +399,4 @@ class Times:
             yield unit
 
     def limit(self, name):
-        return max(20.0, 20.0 * (self.of[name] or 0))
+        return max(6.0, 20.0 * (self.of[name] or 0))
