@@ -1,5 +1,5 @@
-/* Texts that no variant uses: the latest stay loaded, and failures that may pass do not. Texts that were being built when
- * the process forked. */
+/* Texts that no variant uses: the latest stay loaded, and failures that may pass do not. Texts that were being built
+ * when the process forked. */
 #include "support/check.h"
 
 #include "build/build.h"
