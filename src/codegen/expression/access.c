@@ -33,6 +33,8 @@ static const char *lane_load_text(md_cg *cg, const md_cg_place *at, const char *
         if (at->is_line || cg->o.is_binned)
             return md_cg_format(cg, "md_load_%s_line_m(%s, %s, %s, %s, %s)", dtype, at->pointer, at->offset, at->stride,
                                 n, at->mask ? at->mask : "~(md_b){0}");
+        if (at->is_twos && !at->mask && !md_cg_is_cuda(cg))
+            return md_cg_format(cg, "md_load_%s_twos(%s, %s, %s, %s)", dtype, at->pointer, at->offset, at->stride, n);
         return md_cg_format(cg, "md_load_%s_strided%s(%s, %s, %s, %s%s%s)", dtype, m, at->pointer, at->offset,
                             at->stride, n, comma, mask);
     case MD_CG_SCATTERED:

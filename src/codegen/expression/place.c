@@ -94,6 +94,7 @@ typedef struct sum {
     /* unit, with more than the lane index in the last subscript: alignment of the tensor says nothing of the
      * vector's */
     bool is_shifted;
+    bool is_twos; /* as in md_cg_place */
 } sum;
 
 static void add_term(md_cg *cg, const char **sum_text, const char *term)
@@ -134,6 +135,7 @@ static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *str
         return;
     s->is_unit = step == 1 && is_last && !s->stride && cg->o.access == MD_CG_UNIT;
     s->is_shifted = text != NULL;
+    s->is_twos = step == 2 && is_last && !s->stride && cg->o.access == MD_CG_UNIT;
     add_term(cg, &s->stride, times(cg, step, stride));
 }
 
@@ -222,6 +224,7 @@ static void place_sum(md_cg_place *out, md_cg *cg, const sum *s)
     } else if (s->stride) {
         out->motion = MD_CG_STEPS;
         out->is_line = s->is_line;
+        out->is_twos = s->is_twos;
         out->stride = md_cg_share(cg, "int64_t", s->stride, md_cg_can_hoist(cg, true, false));
         out->offset = md_cg_format(cg, "%s + %s * %s", base, first, out->stride);
     } else {

@@ -97,6 +97,7 @@ typedef struct md_cg_place {
     /* CONSECUTIVE: the last subscript is more than the lane index, so that vectors of an aligned tensor need not be
      * aligned */
     bool is_shifted;
+    bool is_twos; /* steps of two along the last axis: two vectors where its stride turns out to be 1 */
     bool is_line; /* steps of one along an axis: vectors where its stride turns out to be 1 */
 } md_cg_place;
 

@@ -297,6 +297,11 @@ MD_INLINE void md_put_words(void *to, md_b w, md_b m) { (void)to, (void)w, (void
         }                                                                                                              \
         return MD_EVERY_OTHER(a, b);                                                                                   \
     }                                                                                                                  \
+    MD_OUTLINE W md_steps_##T(const void *t, int64_t o, int64_t s)                                                     \
+    {                                                                                                                  \
+        const E *e = (const E *)t + o;                                                                                 \
+        return (W)MD_EACH(MD_STRIDED);                                                                                 \
+    }                                                                                                                  \
     MD_INLINE V md_load_##T##_strided(const void *t, int64_t o, int64_t s, int n)                                      \
     {                                                                                                                  \
         if (s == 2 && sizeof(E) <= 4 && n > 0 && (n == MD_VL || MD_HAS_PARTS))                                         \
@@ -305,6 +310,12 @@ MD_INLINE void md_put_words(void *to, md_b w, md_b m) { (void)to, (void)w, (void
             return UP(md_part_##T##_s(t, o, s, n));                                                                    \
         const E *e = (const E *)t + o;                                                                                 \
         return UP(((W)MD_EACH(MD_STRIDED)));                                                                           \
+    }                                                                                                                  \
+    MD_INLINE V md_load_##T##_twos(const void *t, int64_t o, int64_t s, int n)                                         \
+    {                                                                                                                  \
+        if (s == 2 && sizeof(E) <= 4 && n > 0 && (n == MD_VL || MD_HAS_PARTS))                                         \
+            return UP(md_twos_##T(t, o, n));                                                                           \
+        return UP(n == MD_VL ? md_steps_##T(t, o, s) : md_part_##T##_s(t, o, s, n));                                   \
     }                                                                                                                  \
     MD_INLINE V md_load_##T##_strided_m(const void *t, int64_t o, int64_t s, int n, md_b m)                            \
     {                                                                                                                  \

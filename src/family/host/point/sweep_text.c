@@ -49,8 +49,22 @@ static md_status print_group(writer *w)
     return md_cg_status(w->cg);
 }
 
+/* What a sweep begins with: parameters that no store changes, and the lanes of a row's last, partial vector. */
+#define LOCALS                                                                                                         \
+    "const md_params local = *params, *const p = &local;\n"                                                            \
+    "const int tail = (int)((lane_end - lane) % MD_VECTOR_LANES);\n(void)tail;\n"
+
+static void print_whole(md_strbuf *out, const writer *w, const char *body, bool repeats)
+{
+    const int32_t x = w->stage->axis;
+    md_strbuf_printf(out,
+                     "for (; x%" PRId32 " + MD_VECTOR_LANES <= lane_end; x%" PRId32
+                     " += MD_VECTOR_LANES) {\nenum { md_n = MD_VECTOR_LANES };\n%s%s}\n",
+                     x, x, body, repeats ? "phase += step;\nphase -= phase >= period ? period : 0;\n" : "");
+}
+
 /* The loop over the lanes of one outer point. A first or last part of fewer than MD_VECTOR_LANES lanes runs the same
- * text with a variable count. */
+ * text with a variable count; where only the last may be one, `tail` is its count in all rows. */
 static void print_lanes(md_strbuf *out, const writer *w, const char *body)
 {
     int32_t x = w->stage->axis;
@@ -64,16 +78,15 @@ static void print_lanes(md_strbuf *out, const writer *w, const char *body)
     if (repeats)
         md_strbuf_printf(out, "const int64_t period = %s, step = MD_VL %% period;\nint64_t phase = lane %% period;\n",
                          md_cg_size(period, w->target->program, x));
-    if (w->sweep->is_streaming)
-        md_strbuf_printf(out, "int64_t part = md_min_si(%s, lane_end - lane);\n", md_strbuf_text(&w->lead));
-    else
-        md_strbuf_printf(out, "int64_t part = lane_end - lane < MD_VECTOR_LANES ? lane_end - lane : 0;\n");
+    if (!w->sweep->is_streaming) {
+        print_whole(out, w, body, repeats);
+        md_strbuf_printf(out, "if (tail > 0) {\nconst int md_n = tail;\n%s}\n", body);
+        return;
+    }
+    md_strbuf_printf(out, "int64_t part = md_min_si(%s, lane_end - lane);\n", md_strbuf_text(&w->lead));
     md_strbuf_printf(out, "for (;;) {\nif (part > 0) {\nconst int md_n = (int)part;\n%sx%" PRId32 " += part;\n%s}\n",
                      body, x, repeats ? "phase = (phase + part) % period;\n" : "");
-    md_strbuf_printf(out,
-                     "for (; x%" PRId32 " + MD_VECTOR_LANES <= lane_end; x%" PRId32
-                     " += MD_VECTOR_LANES) {\nenum { md_n = MD_VECTOR_LANES };\n%s%s}\n",
-                     x, x, body, repeats ? "phase += step;\nphase -= phase >= period ? period : 0;\n" : "");
+    print_whole(out, w, body, repeats);
     md_strbuf_printf(out, "if (x%" PRId32 " >= lane_end) break;\npart = lane_end - x%" PRId32 ";\n}\n", x, x);
 }
 
@@ -123,9 +136,9 @@ static void print_sweep(md_strbuf *out, const writer *w)
         print_own(out, w);
     md_strbuf_add(
         out, "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
-             "static void md_sweep(const md_params *p, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
+             "static void md_sweep(const md_params *params, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
     md_strbuf_add(out, w->sweep->is_owned ? ", int64_t own, int64_t n_own)\n{\n" : ")\n{\n");
-    md_strbuf_add(out, "(void)lane, (void)lane_end;\n");
+    md_strbuf_add(out, "(void)lane, (void)lane_end;\n" LOCALS);
     md_cg_print_decode(out, program, w->n_outer, w->stage->outer, "point");
     md_strbuf_add(out, "for (;;) {\n");
     md_strbuf_add(out, md_strbuf_text(&w->prologue));
@@ -150,11 +163,11 @@ static void print_grouped_sweep(md_strbuf *out, const writer *w)
                      "/* Points [point, end), each a group; lanes [lane, lane_end) of each; neither is empty. */\n"
                      "static void md_sweep(const md_params *params, int64_t point, int64_t end, int64_t lane, "
                      "int64_t lane_end)\n"
-                     "{\nconst md_params own = *params, *const p = &own; /* no store changes it */\nconst int64_t "
+                     "{\n%sconst int64_t "
                      "groups = (%s + MD_GROUP - 1) / MD_GROUP;\n"
                      "for (; point < end; point++) {\nconst int64_t at = point / groups, first = point %% groups * "
                      "MD_GROUP;\n(void)at;\n",
-                     size);
+                     LOCALS, size);
     md_cg_print_decode(out, program, n_points(w), w->stage->outer, "at");
     md_strbuf_printf(out, "if (%s - first >= MD_GROUP) {\n%s", size, md_strbuf_text(&w->group_prologue));
     print_lanes(out, w, md_strbuf_text(&w->group));
