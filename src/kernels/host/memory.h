@@ -240,6 +240,7 @@ MD_INLINE void md_put_words(void *to, md_b w, md_b m) { (void)to, (void)w, (void
 #define MD_HAS_PARTS 0
 #endif
 
+#include "window_loads.h"
 /* All of a storage type: T its name, E the C type of an element, W its vector, V and C the compute types, UP, DOWN
  * and UP1, DOWN1 the conversions between them, S, SS the suffixes of V and C, ADD the sum. MD_ONE_T turns a lane of
  * V into C. */
@@ -317,6 +318,7 @@ MD_INLINE void md_put_words(void *to, md_b w, md_b m) { (void)to, (void)w, (void
             return UP(md_twos_##T(t, o, n));                                                                           \
         return UP(n == MD_VL ? md_steps_##T(t, o, s) : md_part_##T##_s(t, o, s, n));                                   \
     }                                                                                                                  \
+    MD_WINDOW_LOADS(T, E, W, V, UP)                                                                                    \
     MD_INLINE V md_load_##T##_strided_m(const void *t, int64_t o, int64_t s, int n, md_b m)                            \
     {                                                                                                                  \
         return UP(md_part_##T##_m(t, o, s, n, m));                                                                     \

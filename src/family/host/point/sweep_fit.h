@@ -18,6 +18,10 @@ MD_FIT(VECTOR_CYCLES, 2)
 /* Cycles of a vector's step in a loop over reduced indices: its guard, its loads, what they are multiplied by. */
 MD_FIT(STEP_CYCLES, 3)
 
+/* Cycles of a vector that is put together as planned, and of planning it. */
+MD_FIT(PLANNED_CYCLES, 4)
+MD_FIT(PLAN_CYCLES, 300)
+
 /* Bytes that move besides, relative to the stored ones: lines that are read before they are written; results that
  * would have fitted the cache, but were stored around it. */
 MD_FIT(READ_PART, 0.6)
