@@ -119,8 +119,48 @@ static void windows_stay_inside(void **state)
     md_context_destroy(&c);
 }
 
+/* Windows of a row of `size` elements, of which the last one ends at the trap. */
+static void check_planned(md_context *c, const char *formula, int64_t columns, int64_t size)
+{
+    md_op *op = NULL;
+    float *data[2];
+    void *mapped[2];
+    size_t n_mapped[2];
+    md_tensor t[2];
+    md_arg arg[2];
+    const int64_t shape[2][2] = {{3, columns}, {3, size}};
+    for (int x = 0; x < 2; x++) {
+        data[x] = before_a_trap(shape[x][0] * shape[x][1], &n_mapped[x], &mapped[x]);
+        for (int64_t e = 0; e < shape[x][0] * shape[x][1]; e++)
+            data[x][e] = 1.0f;
+        t[x] = md_tensor_make(data[x], MD_F32, 2, shape[x]);
+        arg[x] = md_t(&t[x]);
+    }
+    assert_ok(md_op_create(&op, c, formula, &(md_op_options){.pin = "gather/strided2_nontemporal0"}));
+    assert_ok(md_call(op, NULL, arg, 2));
+    for (int64_t e = 0; e < 3 * columns; e++)
+        assert_true(data[0][e] == 1.0f);
+    md_op_destroy(&op);
+    for (int x = 0; x < 2; x++)
+        munmap(mapped[x], n_mapped[x]);
+}
+
+static void planned_rows_stay_inside(void **state)
+{
+    (void)state;
+    md_context *c = NULL;
+    static const int64_t columns[] = {1, 2, 15, 16, 17, 33, 47};
+    assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .cc = getenv("MD_CC")}));
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        check_planned(c, "Y[i,j] = X[i,j // 2]", columns[i], (columns[i] + 1) / 2);
+        check_planned(c, "Y[i,j] = X[i,size(X.1) - 1 - abs(j - 2)]", columns[i], columns[i] + 2);
+    }
+    md_context_destroy(&c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_stay_inside), cmocka_unit_test(windows_stay_inside)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_stay_inside), cmocka_unit_test(windows_stay_inside),
+                                       cmocka_unit_test(planned_rows_stay_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,9 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
         cycles += n * STRIDED_CYCLES * accesses;
     else
         cycles += n * SCATTERED_CYCLES * (work.scattered - n_planned);
+    /* Rows that begin and end inside of a line: it is stored in parts, around the caches and through them. */
+    if (sweep->is_streaming && !sweep->is_planned && points > 1 && has_tail)
+        cycles += (double)points * work.stores * PART_CYCLES;
     double stored = md_fa_stored_bytes(target, size);
     /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
      * fitted the cache is then read from memory. */
