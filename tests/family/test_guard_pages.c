@@ -120,7 +120,7 @@ static void windows_stay_inside(void **state)
 }
 
 /* Windows of a row of `size` elements, of which the last one ends at the trap. */
-static void check_planned(md_context *c, const char *formula, int64_t columns, int64_t size)
+static void check_placed(md_context *c, const char *formula, int64_t columns, int64_t size)
 {
     md_op *op = NULL;
     float *data[2];
@@ -145,15 +145,15 @@ static void check_planned(md_context *c, const char *formula, int64_t columns, i
         munmap(mapped[x], n_mapped[x]);
 }
 
-static void planned_rows_stay_inside(void **state)
+static void placed_rows_stay_inside(void **state)
 {
     (void)state;
     md_context *c = NULL;
     static const int64_t columns[] = {1, 2, 15, 16, 17, 33, 47};
     assert_ok(md_context_create(&c, &(md_context_options){.device = "host", .threads = 1, .cc = getenv("MD_CC")}));
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        check_planned(c, "Y[i,j] = X[i,j // 2]", columns[i], (columns[i] + 1) / 2);
-        check_planned(c, "Y[i,j] = X[i,size(X.1) - 1 - abs(j - 2)]", columns[i], columns[i] + 2);
+        check_placed(c, "Y[i,j] = X[i,j // 2]", columns[i], (columns[i] + 1) / 2);
+        check_placed(c, "Y[i,j] = X[i,size(X.1) - 1 - abs(j - 2)]", columns[i], columns[i] + 2);
     }
     md_context_destroy(&c);
 }
@@ -161,6 +161,6 @@ static void planned_rows_stay_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_stay_inside), cmocka_unit_test(windows_stay_inside),
-                                       cmocka_unit_test(planned_rows_stay_inside)};
+                                       cmocka_unit_test(placed_rows_stay_inside)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* Vectors whose elements lie in one or two windows of MD_VL elements, in any arrangement that is known before. A part
- * of memory.h; empty without MD_PLANNED. */
+ * of memory.h; empty without MD_PLACED. */
 #ifndef MD_HOST_WINDOW_LOADS_H
 #define MD_HOST_WINDOW_LOADS_H
 
-#ifdef MD_PLANNED
+#ifdef MD_PLACED
 enum { MD_WINDOW_RUN, MD_WINDOW_ONE, MD_WINDOW_TWO, MD_WINDOW_FAR };
 
 /* Where the lanes of a vector lie from the row's place. `first` and `second`: the elements of each window that are
@@ -57,7 +57,11 @@ MD_OUTLINE void md_window_make(md_window *w, md_i from, int n)
 #define MD_WINDOW_LOADS(T, E, W, V, UP)                                                                                \
     MD_INLINE W md_pick_##T(W a, W b, md_b index)                                                                      \
     {                                                                                                                  \
-        union { W w; md_b b; md_w16 h; } x = {.w = a}, y = {.w = b};                                                   \
+        union {                                                                                                        \
+            W w;                                                                                                       \
+            md_b b;                                                                                                    \
+            md_w16 h;                                                                                                  \
+        } x = {.w = a}, y = {.w = b};                                                                                  \
         if (sizeof(E) == 4)                                                                                            \
             x.b = MD_PICK(x.b, y.b, index);                                                                            \
         else                                                                                                           \
@@ -66,7 +70,11 @@ MD_OUTLINE void md_window_make(md_window *w, md_i from, int n)
     }                                                                                                                  \
     MD_INLINE W md_some_of_##T(const void *t, int64_t o, unsigned short bits)                                          \
     {                                                                                                                  \
-        union { W w; md_b b; md_w16 h; } x;                                                                            \
+        union {                                                                                                        \
+            W w;                                                                                                       \
+            md_b b;                                                                                                    \
+            md_w16 h;                                                                                                  \
+        } x;                                                                                                           \
         if (sizeof(E) == 4)                                                                                            \
             x.b = MD_SOME_WORDS((const E *)t + o, bits);                                                               \
         else                                                                                                           \

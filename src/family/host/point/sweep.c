@@ -3,7 +3,7 @@
 
 #include "family/cost.h"
 #include "family/host/cycles_fit.h"
-#include "family/host/point/planned.h"
+#include "family/host/point/places.h"
 #include "family/host/point/sweep_fit.h"
 
 #include <math.h>
@@ -74,8 +74,8 @@ void md_fa_sweep_envelope(md_kn_envelope *out, const md_fa_target *target, const
     } else if (sweep->is_flat) {
         md_cg_flat(flat, &out->contiguous, target->program, target->stage);
     }
-    if (sweep->is_planned)
-        out->hi[target->program->index[md_fa_stage(target)->axis].dim] = MD_FA_PLANNED_LANES;
+    if (sweep->is_placed)
+        out->hi[target->program->index[md_fa_stage(target)->axis].dim] = MD_FA_PLACED_LANES;
     if (!sweep->is_strided && !sweep->is_cyclic)
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis) & ~out->contiguous;
 }
@@ -100,15 +100,15 @@ void md_fa_sweep_geometry(md_kn_geometries *out, const md_fa_target *target, con
 }
 
 /* Adds the cycles of loads whose places are planned: of vectors, and of the plan of each block. Their number. */
-static double planned_cycles(double *cycles, const md_fa_target *target, const md_fa_sweep *sweep, int64_t points,
-                             double vectors)
+static double placed_cycles(double *cycles, const md_fa_target *target, const md_fa_sweep *sweep, int64_t points,
+                            double vectors)
 {
-    md_fa_planned planned;
-    if (!sweep->is_planned || !md_fa_planned_find(&planned, target))
+    md_fa_placed placed;
+    if (!sweep->is_placed || !md_fa_placed_find(&placed, target))
         return 0;
     const double blocks = ceil((double)points * vectors * md_cg_width(target->facts) / md_fa_sweep_block(sweep));
-    *cycles += planned.n_loads * vectors * ((double)points * PLANNED_CYCLES + blocks * PLAN_CYCLES);
-    return planned.n_loads;
+    *cycles += placed.n_loads * vectors * ((double)points * PLACED_CYCLES + blocks * PLACING_CYCLES);
+    return placed.n_loads;
 }
 
 void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
@@ -130,13 +130,13 @@ void md_fa_sweep_features(md_fa_features *out, const md_fa_target *target, const
     /* Cycles of rows (start and end), of vectors, and of accesses that are no vectors. */
     double cycles = (double)points * (ROW_CYCLES + ACCESS_CYCLES * accesses + (has_tail ? TAIL_CYCLES * accesses : 0));
     cycles += (double)points * vectors * (VECTOR_CYCLES + accesses + (is_tabled ? 0 : work.operations));
-    const double n_planned = planned_cycles(&cycles, target, sweep, points, vectors);
+    const double n_placed = placed_cycles(&cycles, target, sweep, points, vectors);
     if (sweep->is_strided)
         cycles += n * STRIDED_CYCLES * accesses;
     else
-        cycles += n * SCATTERED_CYCLES * (work.scattered - n_planned);
+        cycles += n * SCATTERED_CYCLES * (work.scattered - n_placed);
     /* Rows that begin and end inside of a line: it is stored in parts, around the caches and through them. */
-    if (sweep->is_streaming && !sweep->is_planned && points > 1 && has_tail)
+    if (sweep->is_streaming && !sweep->is_placed && points > 1 && has_tail)
         cycles += (double)points * work.stores * PART_CYCLES;
     double stored = md_fa_stored_bytes(target, size);
     /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have

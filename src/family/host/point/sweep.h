@@ -17,7 +17,7 @@ typedef struct md_fa_sweep {
     bool is_cyclic; /* flat, and loads may run over the last of these indices alone */
     bool is_strided; /* any strides; otherwise those along the lanes must be 1 */
     bool is_streaming;
-    bool is_planned; /* places along short rows are worked out once for all of them (planned.h) */
+    bool is_placed; /* places along short rows are worked out once for all of them (places.h) */
     bool is_owned; /* scatter: each block visits all points and writes only its own part of the target */
     bool is_binned, is_split; /* of scatter_bins, which adds macros and functions to the text of each launch */
     bool fuses; /* products that reductions add up are not rounded */

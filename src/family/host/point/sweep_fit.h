@@ -19,11 +19,11 @@ MD_FIT(VECTOR_CYCLES, 2)
 MD_FIT(STEP_CYCLES, 3)
 
 /* Cycles of a vector that is put together as planned, and of planning it. */
-MD_FIT(PLANNED_CYCLES, 4)
-MD_FIT(PLAN_CYCLES, 300)
+MD_FIT(PLACED_CYCLES, 4)
+MD_FIT(PLACING_CYCLES, 300)
 
-/* Cycles of a row whose ends are parts of lines, which nontemporal stores leave to the caches (9 to 13 ns for rows of 28
- * to 58 f32 on an EPYC, 30 November 2026). */
+/* Cycles of a row whose ends are parts of lines, which nontemporal stores leave to the caches (9 to 13 ns for rows of
+ * 28 to 58 f32 on an EPYC, 30 November 2026). */
 MD_FIT(PART_CYCLES, 30)
 
 /* Bytes that move besides, relative to the stored ones: lines that are read before they are written; results that

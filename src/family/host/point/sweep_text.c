@@ -1,6 +1,6 @@
 /* Prints the text of a sweep on the host: md_expr.h of kernels/host/pointwise.c and scatter.c. */
 #include "family/emit.h"
-#include "family/host/point/planned.h"
+#include "family/host/point/places.h"
 #include "family/host/point/sweep.h"
 
 #include "base/status.h"
@@ -14,8 +14,8 @@ typedef struct writer {
     int32_t n_flat, n_outer; /* indices merged into the lane axis, itself included; indices of the outer loop */
     md_strbuf prologue, body, lead;
     md_strbuf group_prologue, group; /* the same for all results of a group */
-    md_fa_planned planned;
-    md_strbuf plan; /* what fills it */
+    md_fa_placed placed;
+    md_strbuf places; /* what fills it */
     md_cg *cg;
     const char *condition; /* points where it is false are skipped; NULL: none */
 } writer;
@@ -27,15 +27,15 @@ static md_status print_body(writer *w)
     bool is_uniform[MD_ST_MAX_STORES] = {false};
     md_cg_begin(w->cg, &w->body);
     md_cg_hoist(w->cg, &w->prologue);
-    if (w->sweep->is_planned)
-        md_fa_planned_bind(&w->body, w->cg, w->target, &w->planned);
+    if (w->sweep->is_placed)
+        md_fa_placed_bind(&w->body, w->cg, w->target, &w->placed);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         value[i] = md_cg_value(w->cg, w->stage->store[i].value, &is_uniform[i]);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         md_cg_store(w->cg, &w->stage->store[i], value[i], is_uniform[i]);
     if (w->sweep->is_owned)
         w->condition = md_cg_store_condition(w->cg);
-    if (w->sweep->is_streaming && !w->sweep->is_planned)
+    if (w->sweep->is_streaming && !w->sweep->is_placed)
         md_cg_print_lead(w->cg, &w->stage->store[0], &w->lead);
     return md_cg_status(w->cg);
 }
@@ -83,7 +83,7 @@ static void print_lanes(md_strbuf *out, const writer *w, const char *body)
     if (repeats)
         md_strbuf_printf(out, "const int64_t period = %s, step = MD_VL %% period;\nint64_t phase = lane %% period;\n",
                          md_cg_size(period, w->target->program, x));
-    if (!w->sweep->is_streaming || w->sweep->is_planned) { /* a plan's vectors begin with the row */
+    if (!w->sweep->is_streaming || w->sweep->is_placed) { /* a plan's vectors begin with the row */
         print_whole(out, w, body, repeats);
         md_strbuf_printf(out, "if (tail > 0) {\nconst int md_n = tail;\n%s}\n", body);
         return;
@@ -140,11 +140,12 @@ static void print_sweep(md_strbuf *out, const writer *w)
     if (w->sweep->is_owned)
         print_own(out, w);
     md_strbuf_add(
-        out, "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
-             "static void md_sweep(const md_params *params, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
+        out,
+        "/* Outer points [point, end), lanes [lane, lane_end) of each; neither is empty. */\n"
+        "static void md_sweep(const md_params *params, int64_t point, int64_t end, int64_t lane, int64_t lane_end");
     md_strbuf_add(out, w->sweep->is_owned ? ", int64_t own, int64_t n_own)\n{\n" : ")\n{\n");
     md_strbuf_add(out, "(void)lane, (void)lane_end;\n" LOCALS);
-    md_strbuf_add(out, md_strbuf_text(&w->plan));
+    md_strbuf_add(out, md_strbuf_text(&w->places));
     md_cg_print_decode(out, program, w->n_outer, w->stage->outer, "point");
     md_strbuf_add(out, "for (;;) {\n");
     md_strbuf_add(out, md_strbuf_text(&w->prologue));
@@ -208,13 +209,13 @@ static md_status assemble(md_kn_launch_source *launch, const writer *w)
         md_strbuf_printf(&defines, "#define MD_GROUP %" PRId32 "\n", w->sweep->n_group);
     if (w->sweep->is_cyclic)
         md_strbuf_printf(&defines, "#define MD_CYCLE %d\n", (int)MD_FA_CYCLE);
-    if (w->sweep->is_planned)
-        md_strbuf_printf(&defines, "#define MD_PLANNED %d\n", (int)MD_FA_PLANNED_LANES);
+    if (w->sweep->is_placed)
+        md_strbuf_printf(&defines, "#define MD_PLACED %d\n", (int)MD_FA_PLACED_LANES);
     print_table(&defines, w);
     md_cg_print_uses(w->cg, &defines);
     md_cg_print_params(&expr, launch->param, launch->n_params);
-    if (w->sweep->is_planned)
-        md_fa_planned_types(&expr, w->target, &w->planned);
+    if (w->sweep->is_placed)
+        md_fa_placed_types(&expr, w->target, &w->placed);
     if (w->sweep->is_binned)
         w->sweep->print(&defines, &expr, w->target, w->sweep->is_split, 1);
     if (w->sweep->n_group > 0)
@@ -255,14 +256,14 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
     md_status status = md_fa_begin_launch(launch, target);
     for (int32_t i = 0; status == MD_OK && i < sweep->n_extra; i++)
         launch->param[launch->n_params++] = sweep->extra[i];
-    if (status == MD_OK && sweep->is_planned && md_fa_planned_find(&w.planned, target))
-        status = md_fa_planned_make(&w.plan, target, &w.planned, &options);
+    if (status == MD_OK && sweep->is_placed && md_fa_placed_find(&w.placed, target))
+        status = md_fa_placed_make(&w.places, target, &w.placed, &options);
     if (status == MD_OK)
         status = print_body(&w);
     if (status == MD_OK && sweep->n_group > 0)
         status = print_group(&w);
-    if (status == MD_OK &&
-        (w.body.failed || w.plan.failed || w.prologue.failed || w.lead.failed || w.group.failed || w.group_prologue.failed))
+    if (status == MD_OK && (w.body.failed || w.places.failed || w.prologue.failed || w.lead.failed || w.group.failed ||
+                            w.group_prologue.failed))
         status = md_fail_memory();
     if (status == MD_OK)
         status = assemble(launch, &w);
@@ -270,7 +271,7 @@ md_status md_fa_sweep_emit(md_kn_source *out, const md_fa_target *target, const 
     md_strbuf_finish(&w.body);
     md_strbuf_finish(&w.prologue);
     md_strbuf_finish(&w.lead);
-    md_strbuf_finish(&w.plan);
+    md_strbuf_finish(&w.places);
     md_strbuf_finish(&w.group);
     md_strbuf_finish(&w.group_prologue);
     if (status != MD_OK)

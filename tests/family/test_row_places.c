@@ -17,7 +17,8 @@ static const struct {
     {"Y[i,j] = X[i,j // 2]", "i=1, j=1, X.1=1"},
     {"Y[i,j] = X[i,j // 2]", "i=0, j=5, X.1=3"},
     {"Y[i,j] = X[i,j // 2]", "i=3, j=1024, X.1=512"}, /* the longest row of a plan */
-    {"Y[b,i,j] = X[b,i // 2,j // 2] + X[b,i // 2,clamp((j + 1) // 2, 0, size(X.2) - 1)]", "b=3, i=8, j=22, X.1=4, X.2=11"},
+    {"Y[b,i,j] = X[b,i // 2,j // 2] + X[b,i // 2,clamp((j + 1) // 2, 0, size(X.2) - 1)]",
+     "b=3, i=8, j=22, X.1=4, X.2=11"},
 };
 
 static const char plain[] = "gather/strided2_nontemporal0";
@@ -54,7 +55,8 @@ static void test_around_the_caches(void **state)
     static const char *const dims[] = {"i=2600, j=512, X.1=256", "i=2600, j=509, X.1=256"};
     (void)state;
     for (int i = 0; i < MD_COUNT(dims); i++)
-        check_variant(&(variant_case){.formula = "Y[i,j] = X[i,j // 2]", .dims = dims[i]}, "gather/strided2_nontemporal1");
+        check_variant(&(variant_case){.formula = "Y[i,j] = X[i,j // 2]", .dims = dims[i]},
+                      "gather/strided2_nontemporal1");
 }
 
 /* Narrower vectors: other windows. */
@@ -65,7 +67,8 @@ static void test_widths(void **state)
     for (int32_t width = 16; width < own; width *= 2) {
         dev->facts.vector_bytes = width;
         for (int i = 0; i < MD_COUNT(cases); i += 3)
-            check_variant(&(variant_case){.formula = cases[i].formula, .dims = cases[i].dims, .tolerance = 1e-6}, plain);
+            check_variant(&(variant_case){.formula = cases[i].formula, .dims = cases[i].dims, .tolerance = 1e-6},
+                          plain);
     }
     dev->facts.vector_bytes = own;
 }
@@ -73,7 +76,6 @@ static void test_widths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_around_the_caches),
-                                       cmocka_unit_test(test_widths)};
+                                       cmocka_unit_test(test_around_the_caches), cmocka_unit_test(test_widths)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

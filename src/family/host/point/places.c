@@ -1,5 +1,5 @@
 /* Finds and prints loads whose places are planned for all rows. */
-#include "family/host/point/planned.h"
+#include "family/host/point/places.h"
 
 #include "base/dtype.h"
 #include "expr/node.h"
@@ -58,16 +58,16 @@ static bool split(halves *out, md_cg *cg, const md_fx_node *n, int32_t lane)
 }
 
 /* No vector in memory as it is, and its subscripts are sums. */
-static bool is_planned(const md_fx_node *n, int32_t lane)
+static bool is_placed(const md_fx_node *n, int32_t lane)
 {
-    bool is_placed = false;
+    bool is_any = false;
     for (int32_t i = 0; i < n->n_args; i++) {
         halves h;
         if (md_fx_has_kind(n->arg[i], MD_FX_CHECK) || !split(&h, NULL, n->arg[i], lane))
             return false;
-        is_placed = is_placed || (h.lanes && !(i == n->n_args - 1 && md_fx_is_index(h.lanes, lane)));
+        is_any = is_any || (h.lanes && !(i == n->n_args - 1 && md_fx_is_index(h.lanes, lane)));
     }
-    return is_placed;
+    return is_any;
 }
 
 static void add(int32_t *n, const md_fx_node **list, const md_fx_node *node)
@@ -75,15 +75,15 @@ static void add(int32_t *n, const md_fx_node **list, const md_fx_node *node)
     for (int32_t i = 0; i < *n; i++)
         if (md_fx_equal(NULL, list[i], node))
             return;
-    if (*n < MD_FA_MOST_PLANNED)
+    if (*n < MD_FA_MOST_PLACED)
         list[(*n)++] = node;
 }
 
 /* What is read only under a condition stays where it is. */
-static void find(md_fa_planned *out, const md_fx_node *n, int32_t lane)
+static void find(md_fa_placed *out, const md_fx_node *n, int32_t lane)
 {
     if (n->kind == MD_FX_LOAD) {
-        if (is_planned(n, lane))
+        if (is_placed(n, lane))
             add(&out->n_loads, out->load, n);
         return;
     }
@@ -97,10 +97,10 @@ static void find(md_fa_planned *out, const md_fx_node *n, int32_t lane)
         find(out, n->arg[i], lane);
 }
 
-bool md_fa_planned_find(md_fa_planned *out, const md_fa_target *target)
+bool md_fa_placed_find(md_fa_placed *out, const md_fa_target *target)
 {
     const md_st_stage *st = md_fa_stage(target);
-    *out = (md_fa_planned){0};
+    *out = (md_fa_placed){0};
     for (int32_t i = 0; st->axis >= 0 && i < st->n_stores; i++)
         find(out, st->store[i].value, st->axis);
     return out->n_loads > 0;
@@ -108,15 +108,15 @@ bool md_fa_planned_find(md_fa_planned *out, const md_fa_target *target)
 
 /* ---- Text */
 
-void md_fa_planned_types(md_strbuf *out, const md_fa_target *target, const md_fa_planned *planned)
+void md_fa_placed_types(md_strbuf *out, const md_fa_target *target, const md_fa_placed *placed)
 {
     (void)target;
-    md_strbuf_add(out, "typedef struct md_plan {\n");
-    for (int32_t i = 0; i < planned->n_loads; i++)
+    md_strbuf_add(out, "typedef struct md_places {\n");
+    for (int32_t i = 0; i < placed->n_loads; i++)
         md_strbuf_printf(out, "md_window w%" PRId32 ";\n", i);
-    for (int32_t i = 0; i < planned->n_values; i++)
-        md_strbuf_printf(out, "%s f%" PRId32 ";\n", md_cg_lane_type(planned->value[i]->type), i);
-    md_strbuf_add(out, "} md_plan;\n");
+    for (int32_t i = 0; i < placed->n_values; i++)
+        md_strbuf_printf(out, "%s f%" PRId32 ";\n", md_cg_lane_type(placed->value[i]->type), i);
+    md_strbuf_add(out, "} md_places;\n");
 }
 
 /* Prints the lanes' part of a load's place. */
@@ -127,16 +127,16 @@ static void print_place(md_strbuf *body, md_cg *cg, const md_fx_node *load, int3
         halves h;
         const char *text = split(&h, cg, load->arg[a], lane) && h.lanes ? md_cg_lanes(cg, h.lanes) : NULL;
         if (text)
-            md_strbuf_printf(&place, "%s%s * md_splat_i(p->s%" PRId32 "_%" PRId32 ")", place.size > 0 ? " + " : "", text,
-                             load->id, a);
+            md_strbuf_printf(&place, "%s%s * md_splat_i(p->s%" PRId32 "_%" PRId32 ")", place.size > 0 ? " + " : "",
+                             text, load->id, a);
     }
-    md_strbuf_printf(body, "md_window_make(&plan[k].w%" PRId32 ", %s, md_n);\n", number, md_strbuf_text(&place));
+    md_strbuf_printf(body, "md_window_make(&places[k].w%" PRId32 ", %s, md_n);\n", number, md_strbuf_text(&place));
     body->failed |= place.failed;
     md_strbuf_finish(&place);
 }
 
-md_status md_fa_planned_make(md_strbuf *out, const md_fa_target *target, const md_fa_planned *planned,
-                             const md_cg_options *options)
+md_status md_fa_placed_make(md_strbuf *out, const md_fa_target *target, const md_fa_placed *placed,
+                            const md_cg_options *options)
 {
     const int32_t lane = md_fa_stage(target)->axis;
     md_strbuf body = {0};
@@ -144,14 +144,14 @@ md_status md_fa_planned_make(md_strbuf *out, const md_fa_target *target, const m
     if (!cg)
         return md_fail_memory();
     md_cg_begin(cg, &body);
-    for (int32_t i = 0; i < planned->n_loads; i++)
-        print_place(&body, cg, planned->load[i], lane, i);
-    for (int32_t i = 0; i < planned->n_values; i++) {
-        const char *text = md_cg_lanes(cg, planned->value[i]);
-        md_strbuf_printf(&body, "plan[k].f%" PRId32 " = %s;\n", i, text ? text : "");
+    for (int32_t i = 0; i < placed->n_loads; i++)
+        print_place(&body, cg, placed->load[i], lane, i);
+    for (int32_t i = 0; i < placed->n_values; i++) {
+        const char *text = md_cg_lanes(cg, placed->value[i]);
+        md_strbuf_printf(&body, "places[k].f%" PRId32 " = %s;\n", i, text ? text : "");
     }
     md_strbuf_printf(out,
-                     "md_plan plan[MD_PLANNED / MD_VL];\nfor (int64_t x%" PRId32 " = lane, k = 0; x%" PRId32
+                     "md_places places[MD_PLACED / MD_VL];\nfor (int64_t x%" PRId32 " = lane, k = 0; x%" PRId32
                      " < lane_end; x%" PRId32 " += MD_VL, k++) {\nconst int md_n = lane_end - x%" PRId32
                      " < MD_VL ? (int)(lane_end - x%" PRId32 ") : MD_VL;\n%s}\n",
                      lane, lane, lane, lane, lane, md_strbuf_text(&body));
@@ -179,23 +179,23 @@ static const char *shared_place(md_cg *cg, const md_fx_node *load, int32_t lane)
     return kept ? md_cg_offset(cg, kept, &condition) : NULL;
 }
 
-void md_fa_planned_bind(md_strbuf *body, md_cg *cg, const md_fa_target *target, const md_fa_planned *planned)
+void md_fa_placed_bind(md_strbuf *body, md_cg *cg, const md_fa_target *target, const md_fa_placed *placed)
 {
     const md_fx_formula *f = target->program->formula;
     const int32_t lane = md_fa_stage(target)->axis;
     char name[24];
-    md_strbuf_printf(body, "const md_plan *const at = &plan[(x%" PRId32 " - lane) / MD_VL];\n", lane);
-    for (int32_t i = 0; i < planned->n_loads; i++) {
-        const md_fx_node *load = planned->load[i];
+    md_strbuf_printf(body, "const md_places *const at = &places[(x%" PRId32 " - lane) / MD_VL];\n", lane);
+    for (int32_t i = 0; i < placed->n_loads; i++) {
+        const md_fx_node *load = placed->load[i];
         const char *place = shared_place(cg, load, lane);
-        md_strbuf_printf(body, "const %s w%" PRId32 " = md_load_%s_window(p->t%" PRId32 ", %s, &at->w%" PRId32 ", md_n);\n",
-                         md_cg_lane_type(load->type), i, md_dtype_name(f->tensor[load->id].dtype), load->id,
-                         place ? place : "0", i);
+        md_strbuf_printf(
+            body, "const %s w%" PRId32 " = md_load_%s_window(p->t%" PRId32 ", %s, &at->w%" PRId32 ", md_n);\n",
+            md_cg_lane_type(load->type), i, md_dtype_name(f->tensor[load->id].dtype), load->id, place ? place : "0", i);
         snprintf(name, sizeof name, "w%" PRId32, i);
         md_cg_bind(cg, load, name, false);
     }
-    for (int32_t i = 0; i < planned->n_values; i++) {
+    for (int32_t i = 0; i < placed->n_values; i++) {
         snprintf(name, sizeof name, "at->f%" PRId32, i);
-        md_cg_bind(cg, planned->value[i], name, false);
+        md_cg_bind(cg, placed->value[i], name, false);
     }
 }
