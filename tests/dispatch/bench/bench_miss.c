@@ -1,5 +1,6 @@
-/* What the first call of a shape costs on the host, without a GPU: bench_miss [SHAPES [CASE [WAY]]]. JSON lines. Not a
- * test. WAY: model (the default), distance, or corrected: the model, corrected by as many times as there may be.
+/* What the first call of a shape costs on the host, without a GPU: bench_miss [SHAPES [CASE [WAY [cold]]]]. JSON lines.
+ * Not a test. WAY: model (the default), distance, or corrected: the model, corrected by as many times as there may be.
+ * cold: 4 MB of other data are written between two calls.
  *
  * Pools are those of an assumed GPU, whose kernels are neither compiled nor launched; what the runtime of CUDA adds is
  * seen in bench_pairs new. CASE: only cases whose names hold it; callgrind then counts the instructions of one op
@@ -12,6 +13,7 @@
 #include "tune/tune.h"
 
 static const char *way = "model";
+static bool is_cold;
 
 static void report(const char *name, int32_t variants, double *us, long n)
 {
@@ -50,6 +52,15 @@ static void correct(md_ds_op *op)
     }
 }
 
+/* What other work does between two calls of new shapes: the caches are its. */
+static void chill(void)
+{
+    enum { BYTES = 4 << 20, LINE = 64 };
+    static volatile char other[BYTES];
+    for (int32_t i = 0; is_cold && i < BYTES; i += LINE)
+        other[i]++;
+}
+
 static void bench(new_shapes *shapes, const new_shapes_case *c, long n, double *us)
 {
     uint32_t seed = 7;
@@ -61,6 +72,7 @@ static void bench(new_shapes *shapes, const new_shapes_case *c, long n, double *
         md_ds_bound bound;
         md_ds_shape_entry *entry = NULL;
         bind_random(&bound, op, &seed);
+        chill();
         const uint64_t start = md_clock_ns();
         CHECK(md_ds_find(&entry, op, NULL, &bound));
         us[k] = (double)(md_clock_ns() - start) / 1e3;
@@ -76,6 +88,7 @@ int main(int argc, char **argv)
     const long n = argc > 1 ? atol(argv[1]) : 2000;
     double *us = malloc((size_t)n * sizeof *us);
     way = argc > 3 ? argv[3] : way;
+    is_cold = argc > 4;
     new_shapes_open(&shapes, 90);
     for (int32_t i = 0; i < MD_COUNT(new_shapes_cases); i++)
         if (argc < 3 || strstr(new_shapes_cases[i].name, argv[2]))
