@@ -92,6 +92,8 @@ void md_bd_destroy(md_bd **builder);
 /** Calls fn (NULL: nothing) after each build, on the building thread; it may take long. Once this returns, no earlier
  * listener runs any more. */
 void md_bd_listen(md_bd *builder, void (*fn)(void *user), void *user);
+/** Calls it soon, on a background thread. */
+void md_bd_notify_later(md_bd *builder);
 const md_bd_counters *md_bd_count(const md_bd *builder);
 md_dev *md_bd_device(const md_bd *builder);
 

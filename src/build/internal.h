@@ -60,6 +60,7 @@ struct md_bd {
     int32_t n_loads; /* jobs that are loads */
     uint64_t told_ns; /* when the listener was last told that a load had ended */
     bool has_loaded; /* some load has ended */
+    bool will_notify; /* md_bd_notify_later has a job */
     int32_t n_orphans; /* jobs whose thread was lost by a fork (orphans.c) */
     int32_t n_listening; /* threads inside `listener` */
     void (*listener)(void *user);

@@ -20,6 +20,7 @@ void md_bd_orphan_texts(void *user)
     md_table_each(builder->texts, orphan_text, &builder->n_orphans);
     builder->n_jobs = builder->n_orphans;
     builder->n_listening = 0;
+    builder->will_notify = false;
     builder->n_loads = 0;
     md_bd_lose_loads(builder);
 }

@@ -162,6 +162,27 @@ void md_bd_notify(md_bd *builder)
     builder->n_listening--;
 }
 
+static void notify_in_background(void *user)
+{
+    md_bd *builder = user;
+    pthread_mutex_lock(&builder->lock);
+    builder->will_notify = false;
+    md_bd_notify(builder);
+    md_bd_end_job(builder);
+    pthread_mutex_unlock(&builder->lock);
+}
+
+void md_bd_notify_later(md_bd *builder)
+{
+    pthread_mutex_lock(&builder->lock);
+    const bool is_first = !builder->will_notify;
+    builder->will_notify = true;
+    builder->n_jobs += is_first;
+    pthread_mutex_unlock(&builder->lock);
+    if (is_first)
+        md_jobs_submit_later(md_pool_jobs(builder->dev->pool), notify_in_background, builder);
+}
+
 void md_bd_end_job(md_bd *builder)
 {
     builder->n_jobs--;

@@ -326,6 +326,21 @@ static void test_short_of_memory(void **state)
     assert_in_range(n_refused, 2, 4);
 }
 
+/* Who asks several times before it is told is told at least once, and the builder waits for that. */
+static void test_told_later(void **state)
+{
+    fixture *f = *state;
+    md_bd_listen(f->builder, tell, f);
+    md_bd_notify_later(f->builder);
+    md_bd_wait_all(f->builder);
+    assert_int_equal(atomic_load(&f->n_told), 1);
+    for (int i = 0; i < 3; i++)
+        md_bd_notify_later(f->builder);
+    md_bd_wait_all(f->builder);
+    assert_in_range(atomic_load(&f->n_told), 2, 4);
+    md_bd_listen(f->builder, NULL, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -334,6 +349,7 @@ int main(void)
                                        TEST(test_who_waits),        TEST(test_waits_for_a_load),
                                        TEST(test_listener),         TEST(test_answers),
                                        TEST(test_waits_for_a_look), TEST(test_lost_loads),
-                                       TEST(test_short_of_memory),  TEST(test_listener_of_slow_loads)};
+                                       TEST(test_short_of_memory),  TEST(test_listener_of_slow_loads),
+                                       TEST(test_told_later)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,8 +65,12 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
     e->is_loose = !is_lasting(op, plan, waiting);
     *out = md_ds_table_add(op, key, e, &waiting);
     free(waiting);
-    if (*out == e && md_ds_is_due(op, md_ds_plan_of(e), request->shape))
-        md_ds_upgrade_ready(op); /* the build may have ended before the entry was in the list */
+    /* The build may have ended before the entry was in the list. Calls do not wait for upgrades of all shapes. */
+    const bool is_due = *out == e && md_ds_is_due(op, md_ds_plan_of(e), request->shape);
+    if (is_due && request->effort == MD_DS_SOON && md_ds_is_async(op->runtime))
+        md_bd_notify_later(op->runtime->builder);
+    else if (is_due)
+        md_ds_upgrade_ready(op);
     return MD_OK;
 }
 
