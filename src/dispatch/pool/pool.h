@@ -41,6 +41,7 @@ typedef struct md_ds_pool {
     _Atomic int32_t n_libraries; /* variants whose libraries load something */
     _Atomic int32_t agreement[MD_DS_MAX_VARIANTS]; /* md_tn_agreement of its results with those of others */
     _Atomic uint32_t likely; /* the last pick by the model and its runner-up (16 bits each, + 1): where to begin */
+    _Atomic uint64_t recent; /* own variants that the model picked lately, of all: a byte each, + 1; 0: none */
     struct md_tn_correction *correction; /* of the model, by measured times (correct.c) */
     /* the same by times of tuning and of earlier processes alone, for the picks of ranks that agree: ranks that begin
      * alike choose alike. NULL unless policy.agrees */

@@ -49,30 +49,6 @@ static bool heeds_answers(md_ds_source source)
     return source == MD_DS_MODEL || source == MD_DS_NEAREST || source == MD_DS_NEAREST_ON_GRID;
 }
 
-/* A variant of a library that fits and has not answered for the shape; -1: none. Where own kernels alone were weighed,
- * the first; else one that may be the best: the model of libraries errs by MAY_ERR, and knows more once they have
- * answered. */
-static int32_t unasked_library(const md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *pick)
-{
-    static const double MAY_ERR = 1.4;
-    const md_ds_pool *pool = &op->stage[stage];
-    const int32_t n = atomic_load_explicit(&pool->n_variants, memory_order_acquire);
-    if (atomic_load_explicit(&pool->n_libraries, memory_order_relaxed) == 0)
-        return -1;
-    for (int32_t i = 0; i < n && (query->without_unasked || pick->source == MD_DS_MODEL); i++) {
-        const md_bd_variant *v = pool->variant[i];
-        if (!v->family->library_answer || state_of(v) != MD_BD_READY ||
-            md_kn_envelope_miss(&v->envelope, query->shape) ||
-            md_bd_variant_load(v, query->shape, MD_BD_LOAD_LOOK) != MD_BD_NOT_LOADED)
-            continue;
-        const md_fa_target target = md_bd_variant_target(v, &pool->target);
-        if (query->without_unasked ||
-            md_tn_predict_us(&target, v->family, &v->config, query->select_sizes) < MAY_ERR * pick->us)
-            return i;
-    }
-    return -1;
-}
-
 /* The best ready variant; one of the wished variant's numeric class if there is one, since it gives the same bits. */
 static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query, int32_t wished)
 {
@@ -84,34 +60,6 @@ static bool stand_in(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_q
         return true;
     ready.numeric_class = 0;
     return md_ds_select(out, op, stage, &ready) == MD_OK;
-}
-
-/* A variant of a library that would be faster than the pick if its kernel were loaded. Small gains are left alone: the
- * model is not that exact. Hybrid loads what it tries. */
-static void note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const md_ds_query *query)
-{
-    static const double LEAST_GAIN = 0.03, LEAST_GAIN_US = 0.5, STORED_GAIN = 0.1;
-    md_ds_stage_choice *stage_plan = &plan->stage[stage];
-    const double us = stage_plan->pick.us;
-    md_ds_query with_load = *query;
-    md_ds_pick best;
-    if (atomic_load_explicit(&op->stage[stage].n_libraries, memory_order_relaxed) == 0)
-        return;
-    /* these alone are compared: the pick is the best of all others */
-    with_load.may_load = with_load.only_deferred = true;
-    if (query->may_load || op->policy.select == MD_SELECT_HYBRID || !(us > 0.0) ||
-        stage_plan->pick.source != MD_DS_MODEL || md_ds_select(&best, op, stage, &with_load) != MD_OK ||
-        !(best.us > 0.0) ||
-        md_bd_variant_load(op->stage[stage].variant[best.variant], query->shape, MD_BD_LOAD_LOOK) != MD_BD_DEFERRED)
-        return;
-    /* A measured time is a fact, so the variant is the best whatever the model says. */
-    const bool is_stored = best.source == MD_DS_STORED || best.source == MD_DS_MEASURED;
-    const double saved_us = is_stored ? fmax(us - best.us, STORED_GAIN * best.us) : us - best.us;
-    if (!is_stored && saved_us < fmax(LEAST_GAIN * us, LEAST_GAIN_US))
-        return;
-    stage_plan->unloaded = best.variant;
-    stage_plan->saved_us = saved_us;
-    plan->may_load = true;
 }
 
 /* Adds a variant for a shape that none fits. Asks the pool again under its lock: another thread may have added one. */
@@ -210,7 +158,7 @@ static md_status choose_ready(chooser *c)
         const md_ds_pick best = stage_plan->pick;
         md_bd_variant *v = pool->variant[best.variant];
         const readiness state = readiness_of(v, shape);
-        const int32_t unasked = state == READY ? unasked_library(c->op, c->stage, &c->query, &best) : -1;
+        const int32_t unasked = state == READY ? md_ds_unasked_library(c->op, c->stage, &c->query, &best) : -1;
         if (unasked >= 0 && c->effort == MD_DS_BEST &&
             md_bd_variant_load(pool->variant[unasked], shape, MD_BD_LOAD_WAIT) == MD_BD_LOADED)
             continue;
@@ -219,7 +167,7 @@ static md_status choose_ready(chooser *c)
             return MD_OK;
         }
         if (state == READY) {
-            note_unloaded(c->plan, c->op, c->stage, &c->query);
+            md_ds_note_unloaded(c->plan, c->op, c->stage, &c->query);
             return MD_OK;
         }
         /* Who measures has loaded the library's kernel already. */
@@ -243,13 +191,34 @@ static md_status choose_ready(chooser *c)
     }
 }
 
+/* Where a library is asked in the background, and all is weighed again once it has answered, one of the own variants
+ * that were picked lately serves meanwhile: with cold caches the whole pool takes 25 us. Not for long kernels. */
+static bool choose_quickly(chooser *c)
+{
+    static const double MOST_US = 50.0;
+    const md_ds_pool *pool = &c->op->stage[c->stage];
+    md_ds_pick *pick = &c->plan->stage[c->stage].pick;
+    md_ds_query recent = c->query;
+    recent.only_recent = true;
+    recent.with_unbuilt = false;
+    if (!c->query.without_unasked || pool->pinned >= 0 || c->op->policy.numeric >= MD_NUMERIC_DETERMINISTIC ||
+        atomic_load_explicit(&pool->recent, memory_order_relaxed) == 0)
+        return false;
+    const int32_t unasked = md_ds_unasked_library(c->op, c->stage, &c->query, pick);
+    if (unasked < 0 || md_ds_select(pick, c->op, c->stage, &recent) != MD_OK || pick->us > MOST_US ||
+        !start_to_find(c->op, pool->variant[unasked], c->query.shape))
+        return false;
+    wish(c, unasked);
+    return true;
+}
+
 static md_status choose_stage(chooser *c)
 {
     c->plan->stage[c->stage].wished = -1;
     c->query.with_unbuilt = true;
     c->query.may_load = c->effort == MD_DS_BEST || c->query.call;
     c->query.without_unasked = is_in_a_hurry(c->op, &c->query, c->effort);
-    return choose_ready(c);
+    return choose_quickly(c) ? MD_OK : choose_ready(c);
 }
 
 /* ---- Stages with parts */

@@ -4,6 +4,8 @@
 #include "dispatch/numeric/numeric.h"
 #include "tune/verify/verify.h"
 
+#include <string.h>
+
 const char *md_ds_misfit(const md_ds_pool *pool, int32_t i, const md_kn_shape *shape)
 {
     const md_bd_variant *v = pool->variant[i];
@@ -63,6 +65,16 @@ bool md_ds_fits(const md_ds_pool *pool, int32_t i, const md_ds_query *query)
            is_loaded(v, state, query);
 }
 
+static void fit_recent(bool *fits, const md_ds_pool *pool, int32_t n, const md_ds_query *query)
+{
+    memset(fits, 0, (size_t)n * sizeof *fits);
+    for (uint64_t left = atomic_load_explicit(&pool->recent, memory_order_relaxed); left; left >>= 8) {
+        const int32_t i = (int32_t)(left & 0xff) - 1;
+        if (i < n)
+            fits[i] = md_ds_fits(pool, i, query);
+    }
+}
+
 /* What is known of an envelope. */
 enum { UNKNOWN, HOLDS, MISSES };
 
@@ -70,6 +82,10 @@ void md_ds_fit_all(bool *fits, const md_ds_pool *pool, int32_t n, const md_ds_qu
 {
     uint8_t holds[MD_DS_MAX_VARIANTS] = {UNKNOWN}; /* by the first variant with the envelope */
     const int32_t n_dims = pool->target.program->formula->n_dims;
+    if (query->only_recent) {
+        fit_recent(fits, pool, n, query);
+        return;
+    }
     for (int32_t i = 0; i < n; i++) {
         const md_bd_variant *v = pool->variant[i];
         const int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);

@@ -143,13 +143,27 @@ static int32_t model_fitting(double *us, md_ds_op *op, int32_t stage, const int6
     return n;
 }
 
+/* Two threads may lose each other's note. */
+static void note_recent(md_ds_pool *pool, int32_t variant)
+{
+    _Static_assert(MD_DS_MAX_VARIANTS < 256, "a variant's number, plus one, is a byte");
+    const uint64_t all = atomic_load_explicit(&pool->recent, memory_order_relaxed);
+    bool is_known = pool->variant[variant]->family->library_calls != NULL;
+    for (uint64_t left = all; left; left >>= 8)
+        is_known |= (int32_t)(left & 0xff) == variant + 1;
+    if (!is_known)
+        atomic_store_explicit(&pool->recent, all << 8 | (uint64_t)(variant + 1), memory_order_relaxed);
+}
+
 static bool choose_model(md_ds_pick *out, md_ds_op *op, int32_t stage, const md_ds_query *query)
 {
-    const md_ds_pool *pool = &op->stage[stage];
+    md_ds_pool *pool = &op->stage[stage];
     double us[MD_DS_MAX_VARIANTS];
     const int32_t n = model_fitting(us, op, stage, query->select_sizes, query, false);
     if (!choose_least(out, us, n, MD_DS_MODEL))
         return false;
+    if (!query->only_recent && pool->n_libraries > 0)
+        note_recent(pool, out->variant);
     set_distance(out, op, pool, query->select_sizes);
     return true;
 }

@@ -19,6 +19,7 @@ typedef struct md_ds_query {
     bool with_unbuilt; /* variants that are being built, or whose library is not loaded, count as ready */
     bool may_load; /* libraries may load what they need */
     bool without_unasked; /* not the variants of libraries that were not asked, or have not answered */
+    bool only_recent; /* only variants that were picked lately (md_ds_pool.recent) */
     bool only_deferred; /* only variants whose library's kernel waits until a load pays */
     bool loads; /* the caller loads what libraries need: they count as ready unless that failed before */
     uint64_t numeric_class; /* of this class only; 0: any */
@@ -59,6 +60,16 @@ void md_ds_take_answers(double *us, const md_ds_op *op, int32_t stage, const md_
 /** True for a library's variant that answered with more slices of a sum than it takes at other shapes like this: it is
  * not the kernel that a hint's list names. */
 bool md_ds_answers_otherwise(const md_ds_op *op, int32_t stage, int32_t variant, const md_ds_query *query);
+
+/* ---- libraries.c */
+
+/** A variant of a library that fits and has not answered for the shape; -1: none. Where own kernels alone were weighed,
+ * the first; else one that may be the best: the model of libraries errs by MAY_ERR, and knows more once they have
+ * answered. */
+int32_t md_ds_unasked_library(const md_ds_op *op, int32_t stage, const md_ds_query *query, const md_ds_pick *pick);
+/** Notes a variant of a library that would be faster than the pick if its kernel were loaded. Small gains are left
+ * alone: the model is not that exact. Hybrid loads what it tries. */
+void md_ds_note_unloaded(md_ds_plan *plan, md_ds_op *op, int32_t stage, const md_ds_query *query);
 
 /* ---- nearest.c */
 

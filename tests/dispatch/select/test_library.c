@@ -377,6 +377,31 @@ static void a_library_alone_or_pinned_loads_in_the_call(void **state)
     md_ds_op_destroy(&pinned);
 }
 
+/* Alpha takes 20 us, beta fewer for small sizes, gamma's library half of that. A shape that waits for the library is
+ * served by what was picked before, though that is slower by the model, unless it is long. */
+static void recent_picks_serve_meanwhile(void **state)
+{
+    (void)state;
+    enum { BETA = 10 };
+    static const struct {
+        int64_t n;
+        int32_t first;
+    } list[] = {{100, BETA}, {300, BETA}, {1000, OWN}, {101, BETA}, {400, OWN}, {1500, OWN}};
+    script_allow(SCRIPT_BETA, 0, 1.0)->us_each = 0.1;
+    md_ds_op *other = make("Y[n] = X[n] * 5", NULL);
+    assert_int_equal(other->stage[0].recent, 0);
+    for (int32_t i = 0; i < MD_COUNT(list); i++) {
+        assert_int_equal(script_call(NULL, other, list[i].n, 1), list[i].first);
+        if (i == 0) /* only beta was picked */
+            assert_int_equal(other->stage[0].recent, other->stage[0].variant[0]->family->name[0] == 'b' ? 1 : 2);
+    }
+    atomic_store(&script_now.may_load, true);
+    md_ds_op_wait(other);
+    for (int32_t i = 0; i < MD_COUNT(list); i++)
+        assert_int_equal(script_call(NULL, other, list[i].n, 1), LIBRARY);
+    md_ds_op_destroy(&other);
+}
+
 static int32_t n_before_exit;
 
 static void call_at_exit(void)
@@ -430,6 +455,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_fast_answer_is_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_serves_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_library_alone_or_pinned_loads_in_the_call, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(recent_picks_serve_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(exit_asks_nothing_of_libraries, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
