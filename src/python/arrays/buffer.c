@@ -177,6 +177,8 @@ int md_py_take_buffer(md_py_view *view, md_py_exchange *exchange, PyObject *obje
     PyObject *type, *value, *trace;
     if (open_buffer(view, object, is_output))
         return take_elements(view, exchange, name, MD_DTYPE_DEFAULT);
+    if (PyErr_ExceptionMatches(PyExc_MemoryError))
+        return -1;
     PyErr_Fetch(&type, &value, &trace);
     const int taken = take_otherwise(view, exchange, object, name, is_output);
     if (taken == 0) {
