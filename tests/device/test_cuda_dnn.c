@@ -324,6 +324,7 @@ static md_dev_cuda_conv volume(void)
                               .border = {1, 2, 3},
                               .step = {4, 5, 6},
                               .apart = {7, 8, 9},
+                              .alignment = {16, 8, 4},
                               .n_axes = 5,
                               .dtype = MD_F16};
 }
@@ -340,6 +341,7 @@ static void test_what_is_said(void **state)
                                     .border = {1, 2},
                                     .step = {4, 5},
                                     .apart = {7, 8},
+                                    .alignment = {16, 16, 2},
                                     .n_axes = 4,
                                     .dtype = MD_BF16};
     assert_ok(run(&dev, &image));

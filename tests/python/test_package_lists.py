@@ -26,6 +26,18 @@ class Lists(unittest.TestCase):
             y, n = op(s[i], x)
             self.assertTrue(np.array_equal(y, ys[i]) and np.array_equal(n, ns[i]))
 
+    def test_strided_items(self):
+        """Items that do not lie row by row: every other column, columns first, parts of rows, one row many times."""
+        base = [self.random.random((n, 2 * n), dtype=np.float32) - 0.5 for n in (3, 1, 40)]
+        for a in ([x[:, ::2] for x in base], [x.T for x in base], [x[:, 1:] for x in base],
+                  [np.broadcast_to(x[:1], x.shape) for x in base], [base[0], base[1].T, base[2][:, 5:9]]):
+            flat = np.concatenate([x.ravel() for x in a]).astype(np.float64)
+            self.assertAlmostEqual(float(md.foreach("N = sum[t,i,j](A@t[i,j])", a)), flat.sum(), places=3)
+            self.assertEqual(float(md.foreach("N = max[t,i,j](A@t[i,j])", a)), flat.max())
+            each = [np.empty(x.shape, np.float32) for x in a]
+            md.foreach("let n = min[t,i,j](A@t[i,j]); Y@t[i,j] = A@t[i,j] * 2 - n", a, out=each)
+            self.assertTrue(all(np.allclose(y, x * 2 - flat.min(), atol=1e-6) for x, y in zip(a, each)))
+
     def test_many_small_ones_in_place(self):
         a = self.arrays(*self.random.integers(1, 65, 3000))
         want = [x + x for x in a]
