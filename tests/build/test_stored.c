@@ -259,6 +259,23 @@ static void final_failures_are_remembered(void **state)
     }
 }
 
+/* Where one kernel could not be written, the next ones are not tried: a disk that is full would be asked each time. */
+static void a_disk_that_failed_is_asked_once(void **state)
+{
+    fixture *f = *state;
+    process p = start(f);
+    assert_ok(build(f, &p, TOY_PLAIN, 1));
+    const uint64_t n_written = md_sr_count(p.store)->written;
+    assert_true(n_written > 0);
+    scratch_shell("rm -r '%s' && echo no folder >'%s'", f->scratch->root, f->scratch->root);
+    for (int i = 2; i < 6; i++)
+        assert_ok(build(f, &p, TOY_PLAIN, i));
+    assert_int_equal(md_sr_count(p.store)->written, n_written);
+    assert_int_equal(md_sr_count(p.store)->write_failures, 1);
+    end(&p);
+    scratch_shell("rm '%s'", f->scratch->root);
+}
+
 /* A source whose every part that reaches a kernel has a value of its own. */
 static void fill_source(md_kn_launch_source *s)
 {
@@ -345,6 +362,7 @@ int main(void)
         TEST(what_does_not_load_is_compiled_anew),   TEST(what_is_kept_comes_back),
         TEST(bundles_hold_the_librarys_own_kernels), TEST(bundles_hold_what_is_kept),
         TEST(final_failures_are_remembered),         TEST(keys_are_of_all_that_counts),
+        TEST(a_disk_that_failed_is_asked_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
