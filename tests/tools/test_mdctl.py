@@ -1101,7 +1101,7 @@ class Interrupt(Base):
     def test_what_was_kept_is_said(self):
         """Ctrl-C, as a terminal sends it: to the whole process group."""
         env = environment({"MD_CACHE_DIR": str(self.folder / "store"), "TMPDIR": str(self.folder)})
-        for args in (["tune", "gelu", "--hints", "64,256,1024,4096", "--budget", "60000", "--json"],
+        for args in (["tune", "linear", "--hints", "64,256,1024,4096", "--budget", "60000", "--json"],  # minutes, were it not interrupted
                      ["bench", "gelu", "--sizes", "i=64, j=64", "--repeat", "100000"], ["demo"]):
             with subprocess.Popen([MDCTL, *args, "--threads", "2"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
