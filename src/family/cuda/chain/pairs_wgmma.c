@@ -50,10 +50,17 @@ static int32_t registers_of(const shape *s, const md_cg_chain *c, bool keys)
     return n;
 }
 
+/* True for rows of several indices whose weights have no mask: NVRTC takes more registers for their places than where a
+ * mask bounds them. */
+static bool is_open(const md_cg_chain *c)
+{
+    return c->c->n_rows > 1 && c->c->n_guards == 0 && c->c->n_bounds == 0;
+}
+
 /* Lines of more than 128 elements take registers for their pieces' places. */
 static bool fits(const shape *s, const md_cg_chain *c, const md_dev_facts *facts)
 {
-    const int32_t most = MD_MAX(s->depth, s->width) > 128 ? REGISTERS_LONG : REGISTERS;
+    const int32_t most = MD_MAX(s->depth, s->width) > 128 || is_open(c) ? REGISTERS_LONG : REGISTERS;
     return registers_of(s, c, false) <= most && registers_of(s, c, true) <= most &&
            shared_of(s, c) <= facts->shared_per_block;
 }
