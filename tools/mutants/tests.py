@@ -371,11 +371,11 @@ class Times:
                     (usable[n] <= QUICK and (n in BROAD or build.is_kin(n, path)))}
             yield from sorted(usable, key=lambda n: (n not in near, usable[n] > QUICK, n not in first, usable[n]))
 
-    def in_order_by_reach(self, build, stages, path, first, reached):
+    def in_order_by_reach(self, build, stages, path, first, reached, unsure):
         """(tests, of Python's files those cases that are reached; seconds): near ones first, as above, by speed. Long files are
-        asked twice: a few cases, and the rest."""
+        asked twice: a few cases, and the rest. unsure: tests of which nobody knows what they reach."""
         cases, found = collections.defaultdict(list), []
-        for name in reached:
+        for name in reached | unsure:
             file, _, case = name.partition("::")
             if self.of.get(name) is not None and file in build.tests:
                 cases[file].append((self.of[name], case))
@@ -393,7 +393,7 @@ class Times:
         def cost(one):
             unit, spent, file = one
             is_near = unit in first or file in first or file in BROAD or build.is_called_as(file, path) or build.is_kin(file, path)
-            return (LINK + spent) * (0.2 if is_near else 0.5 if file in stages[0] else 1.0)
+            return (LINK + spent) * (0.2 if is_near else 0.5 if file in stages[0] else 1.0) * (3.0 if file in unsure else 1.0)
         for unit, spent, _ in sorted(found, key=cost):
             self.of.setdefault(unit, spent)
             yield unit
