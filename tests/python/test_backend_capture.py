@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import multidispatch as md
 from multidispatch.compile.lowering import decompositions
+from multidispatch.compile.assumed import conditions
 from multidispatch.compile.capture import _taken_apart
 import strict  # noqa: F401 (faults are errors)
 
@@ -149,6 +150,17 @@ class Capture(unittest.TestCase):
         report = md.explain_graph()[-1]
         self.assertEqual((report["fallbacks"], list(report["fallback_reasons"])),
                          (2, ["arguments are not as the graph was made for: argument 0 has other strides"]))
+
+    def test_conditions_of_inputs(self):
+        """What a graph in pieces was captured for: the dtype, the device and the axes of each tensor, and its sizes."""
+        m = torch.nn.Linear(4, 3)
+        program = torch.export.export(m, (torch.randn(5, 4),), dynamic_shapes=({0: torch.export.Dim("b", min=2, max=9)},))
+        holds = conditions(program, False)
+        for b in (2, 5, 9):
+            self.assertTrue(holds([torch.randn(b, 4)]))
+        for other in (torch.randn(10, 4), torch.randn(5, 3), torch.randn(5, 4).double(), torch.randn(4), torch.randn(5, 4, 1),
+                      torch.empty(5, 4, device="meta")):
+            self.assertFalse(holds([other]))
 
     def test_refusals(self):
         captured = md.capture(lambda x: x * 2, (torch.randn(4),))
