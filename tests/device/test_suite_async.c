@@ -24,5 +24,5 @@ md_status __wrap_md_dev_open(md_dev **out, const md_dev_options *options)
 
 int main(void)
 {
-    return suite_run(&(suite_options){.device = "host", .effort = 0.02});
+    return suite_run(&(suite_options){.device = "host", .effort = 0.015});
 }

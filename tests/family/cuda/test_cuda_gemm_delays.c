@@ -311,7 +311,8 @@ static void test_compiles(void **state)
         const md_fa_target target = {
             .program = program, .stage = list[i].stage, .facts = &facts, .allows_tf32 = takes_tf32(&list[i])};
         now.is_wrong = i == 0; /* both kinds of texts */
-        for (int v = 0; is_compiled(i) && v < MOST_VARIANTS && list[i].variant[v]; v++, n++) {
+        const int step = is_full || i > 0 ? 1 : 2; /* the first has MOST_VARIANTS, half of them are enough */
+        for (int v = 0; is_compiled(i) && v < MOST_VARIANTS && list[i].variant[v]; v += step, n++) {
             const int before = now.n_texts;
             n_failed += compile_variant(&target, list[i].variant[v]);
             n_plain += now.n_texts == before;
@@ -323,7 +324,7 @@ static void test_compiles(void **state)
     print_message("%d variants compiled, %d texts with delays, %d with mistakes\n", n, now.n_texts, now.n_wrong);
     assert_int_equal(n_failed, 0);
     assert_int_equal(n_plain, 0);
-    assert_true(now.n_wrong == MOST_VARIANTS || !is_chosen(0));
+    assert_true(now.n_wrong == MOST_VARIANTS / (is_full ? 1 : 2) || !is_chosen(0));
 }
 
 /* ---- Run */
