@@ -1,5 +1,6 @@
 /* Element types: names, sizes, conversions and rounding. */
 #include "support/check.h"
+#include "support/valgrind.h"
 
 #include "base/dtype.h"
 #include "base/status.h"
@@ -188,6 +189,8 @@ static void reals_become_integers_by_truncation(void **state)
 static void reals_at_the_ends_of_integers(void **state)
 {
     (void)state;
+    if (is_under_valgrind())
+        skip();
     static const struct {
         md_dtype type;
         long double low, high;
