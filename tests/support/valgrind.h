@@ -1,4 +1,5 @@
-/* Valgrind computes long double as double, and does not return to registers that a signal's handler changed. */
+/* Valgrind computes long double as double, keeps to one rounding mode, and does not return to registers that a
+ * signal's handler changed. */
 #ifndef MD_TESTS_SUPPORT_VALGRIND_H
 #define MD_TESTS_SUPPORT_VALGRIND_H
 
