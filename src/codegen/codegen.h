@@ -122,6 +122,11 @@ typedef struct md_cg_options {
     bool fuses; /* products that a reduction of lanes adds up are not rounded */
     int32_t n_grouped; /* results that are computed together, neighbours along the index `grouped`; 0: one by one */
     int32_t grouped;
+    /* results of a group are scalars at any points: MD_CELL(g) declares the indices of the g-th, and stores go to r.y<number>
+     * of it. Sums are those of lanes */
+    bool is_cells;
+    uint32_t unit; /* of cells: tensors whose last axis has stride 1 */
+    int32_t step; /* of cells: the index of their planes; -1: none */
     bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];
@@ -139,6 +144,8 @@ int32_t md_cg_width(const md_dev_facts *facts);
 int32_t md_cg_params(md_kn_param *out, const md_st_program *program, int32_t stage);
 /** `typedef struct md_params {...} md_params;` for such a list. */
 void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n);
+/** The same as `md_short_params`, sizes and strides in 32 bits, and md_shorten(p), which makes it. */
+void md_cg_print_short_params(md_strbuf *out, const md_kn_param *list, int32_t n);
 /** The size of an index as C text: "4096" where static, "p->n3" where dynamic. Into buf (32 bytes). */
 const char *md_cg_size(char buf[32], const md_st_program *program, int32_t index);
 /** The product of the sizes of indices as C text: "(p->n0 * 64)"; "1" for none. */

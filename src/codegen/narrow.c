@@ -97,7 +97,7 @@ static bool add(md_range_interval *out, md_range_interval a, int64_t sign, md_ra
     return true; /* of numbers of 32 bits */
 }
 
-static bool range_of_op(md_range_interval *out, const md_fx_node *n, const md_range_interval arg[3])
+bool md_cg_range_of_op(md_range_interval *out, const md_fx_node *n, const md_range_interval arg[3])
 {
     static const md_range_interval zero = {0, 0};
     switch ((int)n->op) {
@@ -212,7 +212,7 @@ static bool is_narrow_op(md_cg_narrow_search *s, const md_fx_node *n, md_range_i
     for (int32_t i = 0; i < n->n_args; i++)
         if (!md_cg_is_narrow(s, n->arg[i], &arg[i < 3 ? i : 2]))
             return false;
-    return n->type != MD_I64 || (n->n_args <= 3 && range_of_op(out, n, arg));
+    return n->type != MD_I64 || (n->n_args <= 3 && md_cg_range_of_op(out, n, arg));
 }
 
 /* Of an integer or a truth value. */

@@ -24,6 +24,8 @@ typedef struct md_cg_narrow_search {
 /** True if lanes within the limits hold the value and all that it is made of. *out: the range of an integer. */
 bool md_cg_is_narrow(md_cg_narrow_search *s, const md_fx_node *n, md_range_interval *out);
 bool md_cg_is_narrow_load(const md_cg_narrow_search *s, const md_fx_node *n, md_range_interval *out);
+/** The range of an operation's result, an integer; false where it is not known. */
+bool md_cg_range_of_op(md_range_interval *out, const md_fx_node *n, const md_range_interval arg[3]);
 /** For lanes of bytes: elements of this dtype are lanes as memory holds them. */
 bool md_cg_is_lane_item(const md_cg_narrow_search *s, md_dtype dtype);
 /** For lanes of bytes: an access that moves with the lanes by single elements. */

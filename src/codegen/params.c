@@ -131,34 +131,65 @@ int32_t md_cg_params(md_kn_param *out, const md_st_program *program, int32_t sta
     return l.is_full ? -1 : l.n;
 }
 
+static const struct {
+    const char *type, *name;
+    int32_t n_numbers;
+} field[] = {
+    [MD_KN_POINTER] = {"void *", "t", 1},        [MD_KN_STRIDE] = {"int64_t ", "s", 2},
+    [MD_KN_EXTENT] = {"int64_t ", "e", 2},       [MD_KN_SIZE] = {"int64_t ", "n", 1},
+    [MD_KN_SCALAR] = {"int64_t ", "c", 1},       [MD_KN_WORKSPACE] = {"void *", "work", 1},
+    [MD_KN_REPORT] = {"void *", "report", 0},    [MD_KN_BLOCKS] = {"int64_t ", "blocks", 0},
+    [MD_KN_STAGE] = {"const void *", "call", 0}, [MD_KN_COUNTERS] = {"void *", "counters", 1},
+    [MD_KN_MAP] = {"md_tensor_map ", "map", 1},  [MD_KN_PAD] = {"int64_t ", "pad", 1},
+    [MD_KN_PACKED] = {"void *", "packed", 0},
+};
+
+static void print_name(md_strbuf *out, const md_kn_param *param)
+{
+    md_strbuf_add(out, field[param->kind].name);
+    if (field[param->kind].n_numbers > 0)
+        md_strbuf_printf(out, "%d", param->a);
+    if (field[param->kind].n_numbers > 1)
+        md_strbuf_printf(out, "_%d", param->b);
+}
+
+static const char *type_of(const md_kn_param *param)
+{
+    return param->kind == MD_KN_SCALAR && param->is_real ? "double " : field[param->kind].type;
+}
+
 void md_cg_print_params(md_strbuf *out, const md_kn_param *list, int32_t n)
 {
-    static const struct {
-        const char *type, *name;
-        int32_t n_numbers;
-    } field[] = {
-        [MD_KN_POINTER] = {"void *", "t", 1},        [MD_KN_STRIDE] = {"int64_t ", "s", 2},
-        [MD_KN_EXTENT] = {"int64_t ", "e", 2},       [MD_KN_SIZE] = {"int64_t ", "n", 1},
-        [MD_KN_SCALAR] = {"int64_t ", "c", 1},       [MD_KN_WORKSPACE] = {"void *", "work", 1},
-        [MD_KN_REPORT] = {"void *", "report", 0},    [MD_KN_BLOCKS] = {"int64_t ", "blocks", 0},
-        [MD_KN_STAGE] = {"const void *", "call", 0}, [MD_KN_COUNTERS] = {"void *", "counters", 1},
-        [MD_KN_MAP] = {"md_tensor_map ", "map", 1},  [MD_KN_PAD] = {"int64_t ", "pad", 1},
-        [MD_KN_PACKED] = {"void *", "packed", 0},
-    };
     md_strbuf_add(out, "typedef struct md_params {\n");
     for (int32_t i = 0; i < n; i++) {
-        const md_kn_param *param = &list[i];
-        bool is_double = param->kind == MD_KN_SCALAR && param->is_real;
-        if (param->kind == MD_KN_MAP && param->b > 0)
+        if (list[i].kind == MD_KN_MAP && list[i].b > 0)
             continue;
-        md_strbuf_printf(out, "    %s%s", is_double ? "double " : field[param->kind].type, field[param->kind].name);
-        if (field[param->kind].n_numbers > 0)
-            md_strbuf_printf(out, "%d", param->a);
-        if (field[param->kind].n_numbers > 1)
-            md_strbuf_printf(out, "_%d", param->b);
+        md_strbuf_printf(out, "    %s", type_of(&list[i]));
+        print_name(out, &list[i]);
         md_strbuf_add(out, ";\n");
     }
     md_strbuf_add(out, n == 0 ? "    int64_t none;\n} md_params;\n" : "} md_params;\n");
+}
+
+void md_cg_print_short_params(md_strbuf *out, const md_kn_param *list, int32_t n)
+{
+    md_strbuf copies = {0};
+    md_strbuf_add(out, "typedef struct md_short_params {\n");
+    for (int32_t i = 0; i < n; i++) {
+        const bool is_short =
+            list[i].kind == MD_KN_STRIDE || list[i].kind == MD_KN_EXTENT || list[i].kind == MD_KN_SIZE;
+        md_strbuf_printf(out, "    %s", is_short ? "int32_t " : type_of(&list[i]));
+        print_name(out, &list[i]);
+        md_strbuf_printf(&copies, "%s%s", i > 0 ? ", " : "", is_short ? "(int32_t)p->" : "p->");
+        print_name(&copies, &list[i]);
+        md_strbuf_add(out, ";\n");
+    }
+    md_strbuf_printf(out,
+                     "} md_short_params;\nMD_INLINE md_short_params md_shorten(const md_params *p)\n{\n"
+                     "const md_short_params s = {%s};\nreturn s;\n}\n",
+                     md_strbuf_text(&copies));
+    out->failed |= copies.failed;
+    md_strbuf_finish(&copies);
 }
 
 void md_cg_print_length(md_strbuf *out, const md_st_program *program, int32_t tensor, int32_t axis)

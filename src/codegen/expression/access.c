@@ -49,7 +49,7 @@ static const char *scalar_load_text(md_cg *cg, const md_cg_place *at, const char
     const char *text = md_cg_format(cg, "md_load_%s_s(%s, %s)", dtype, at->pointer, at->offset),
                *condition = at->condition;
     if (at->mask) {
-        const char *any = md_cg_format(cg, "md_any_b(md_head_b(md_n) & %s)", at->mask);
+        const char *any = cg->o.is_cells ? at->mask : md_cg_format(cg, "md_any_b(md_head_b(md_n) & %s)", at->mask);
         condition = condition ? md_cg_format(cg, "%s && %s", condition, any) : any;
     }
     return condition ? md_cg_format(cg, "(%s) ? %s : 0", condition, text) : text;
@@ -182,7 +182,12 @@ void md_cg_store(md_cg *cg, const md_st_store *store, const char *value, bool is
         return;
     cg->wants_owner = cg->o.is_owned;
     cg->is_storing = true;
-    md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
+    if (cg->o.is_cells)
+        at = (md_cg_place){.motion = MD_CG_FIXED,
+                           .pointer = md_cg_format(cg, "r.y%d", (int)(store - cg->stage->store)),
+                           .offset = "g"};
+    else
+        md_cg_locate(&at, cg, store->tensor, store->n_subscripts, store->subscript);
     cg->wants_owner = cg->is_storing = false;
     cg->store_condition = at.condition;
     if (cg->status != MD_OK)

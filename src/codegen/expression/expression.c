@@ -210,6 +210,37 @@ static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *con
         md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, false), arm[0], arm[1], arm[2]));
 }
 
+/* Cells: offsets are computed whatever the condition, so that cells share them; reads alone are under it. */
+static md_cg_name print_masked_cell(md_cg *cg, md_cg_value_number *v, const char *condition)
+{
+    const md_fx_node *n = v->node;
+    const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL};
+    for (int32_t i = 1; i < 3; i++) {
+        const char *taken = i == 1 ? condition : md_cg_format(cg, "!%s", condition);
+        cg->mask = outer;
+        if (md_cg_is_guarded(cg, v->arg[i]))
+            cg->mask =
+                md_cg_declare(cg, "int", true, false, outer ? md_cg_format(cg, "%s && %s", outer, taken) : taken).text;
+        arm[i] = cg->status == MD_OK ? md_cg_operand(cg, n->arg[i], n->type, false) : NULL;
+        cg->mask = outer;
+        if (!arm[i])
+            return (md_cg_name){NULL, true};
+    }
+    return declare_value(
+        cg, v, true,
+        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, true), arm[0], arm[1], arm[2]));
+}
+
+/* Nothing but reads keeps to a condition: no check, no loop. */
+static bool reads_only(const md_fx_node *n)
+{
+    static const md_fx_kind kinds[] = {MD_FX_CHECK, MD_FX_LENGTH, MD_FX_REDUCE, MD_FX_SCAN};
+    for (int32_t i = 0; i < MD_COUNT(kinds); i++)
+        if (md_fx_has_kind(n, kinds[i]))
+            return false;
+    return true;
+}
+
 /* Parts of a condition, which hold together: those that lanes share as a scalar, the others as a mask. */
 typedef struct parts {
     const char *shared, *mask;
@@ -273,6 +304,8 @@ static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
     const char *condition = md_cg_operand(cg, n->arg[0], MD_BOOL, false);
     if (!condition)
         return (md_cg_name){NULL, true};
+    if (shared && cg->o.is_cells && reads_only(n))
+        return print_masked_cell(cg, v, condition);
     return shared ? print_branch(cg, v, condition, is_uniform) : print_masked(cg, v, condition);
 }
 

@@ -6,7 +6,11 @@
 
 void md_cg_group_open(md_cg *cg, md_strbuf *sink)
 {
-    md_strbuf_printf(sink, "MD_FOR (g, MD_GROUP) {\nconst int64_t x%" PRId32 " = first + g;\n", cg->o.grouped);
+    md_strbuf_add(sink, "MD_FOR (g, MD_GROUP) {\n");
+    if (cg->o.is_cells)
+        md_strbuf_add(sink, "MD_CELL(g)\n");
+    else
+        md_strbuf_printf(sink, "const int64_t x%" PRId32 " = first + g;\n", cg->o.grouped);
     md_cg_open(cg, sink, cg->o.grouped);
     cg->group.is_open = false;
 }
@@ -35,7 +39,8 @@ static void share(md_cg *cg, const md_fx_node *node)
 void md_cg_group_share(md_cg *cg, const md_fx_node *body)
 {
     cg->group.is_open = false;
-    share(cg, body);
+    if (!cg->o.is_cells) /* whose indices all differ */
+        share(cg, body);
     cg->group.is_open = true;
 }
 
@@ -46,7 +51,7 @@ md_cg_name md_cg_group_result(md_cg *cg, md_cg_value_number *v, const char *text
         group->reduction[group->n] = v;
         group->text[group->n++] = text;
     }
-    return (md_cg_name){text, false};
+    return (md_cg_name){text, cg->o.is_cells};
 }
 
 /* Reductions that stand alone. Those inside others belong to them; what a guard keeps from lanes stays in its arm. */
@@ -56,7 +61,7 @@ static void reduce_outermost(md_cg *cg, const md_fx_node *node)
     if (!v || cg->group.n == MD_CG_MAX_GROUPED)
         return;
     if (node->kind == MD_FX_REDUCE) {
-        bool is_done = !md_cg_varies(cg, v) || node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN;
+        bool is_done = (!cg->o.is_cells && !md_cg_varies(cg, v)) || node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN;
         for (int32_t i = 0; i < cg->group.n; i++)
             is_done |= cg->group.reduction[i] == v;
         if (!is_done)
@@ -77,9 +82,9 @@ void md_cg_begin_group(md_cg *cg, const md_fx_node *value)
     reduce_outermost(cg, value);
     md_cg_group_open(cg, cg->body);
     for (int32_t i = 0; i < cg->group.n; i++) {
-        const md_cg_value_number *v = cg->group.reduction[i];
-        md_cg_know(cg, cg->group.reduction[i],
-                   md_cg_declare(cg, md_cg_lane_type(v->node->type), false, false, cg->group.text[i]), false);
+        md_cg_value_number *v = cg->group.reduction[i];
+        const char *type = md_cg_type_in(cg, v->node->type, cg->o.is_cells);
+        md_cg_know(cg, v, md_cg_declare(cg, type, cg->o.is_cells, false, cg->group.text[i]), false);
     }
 }
 

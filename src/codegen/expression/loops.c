@@ -138,12 +138,12 @@ static void print_step(accumulator *a, const char *value)
 static accumulator make(md_cg *cg, md_cg_value_number *v, bool at_root)
 {
     accumulator a = {.cg = cg, .sink = md_cg_sink(cg, at_root), .node = v->node, .is_uniform = !md_cg_varies(cg, v)};
-    a.type = accumulator_type(v->node, a.is_uniform);
+    a.type = accumulator_type(v->node, a.is_uniform && !cg->o.is_cells);
     a.number = cg->n_names++;
     a.suffix = md_cg_suffix(a.type, a.is_uniform);
     a.total_type = a.type;
     a.cut = -1;
-    a.is_grouped = cg->group.is_open && !a.is_uniform && !is_arg(v->node->op);
+    a.is_grouped = cg->group.is_open && (cg->o.is_cells || !a.is_uniform) && !is_arg(v->node->op);
     a.acc = md_cg_format(cg, a.is_grouped ? "a%" PRId32 "[g]" : "a%" PRId32, a.number);
     a.total = md_cg_format(cg, a.is_grouped ? "total%" PRId32 "[g]" : "total%" PRId32, a.number);
     return a;
@@ -173,7 +173,7 @@ static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
                                   a->cut < 0
                                       ? name
                                       : md_cg_format(a->cg, "runs%" PRId32 " ? %s : %s", a->number, name,
-                                                     md_cg_convert(a->cg, a->acc, a->type, v->node->type, false)));
+                                                     md_cg_convert(a->cg, a->acc, a->type, v->node->type, a->is_uniform)));
     const char *c_type = a->is_uniform ? md_cg_scalar_type(v->node->type) : md_cg_lane_type(v->node->type);
     md_cg_name result = md_cg_declare(a->cg, c_type, a->is_uniform, at_root, name);
     md_cg_know(a->cg, v, result, at_root);
@@ -270,7 +270,7 @@ static void print_total(accumulator *a)
         return;
     if (a->is_grouped)
         md_strbuf_printf(a->sink, "%s total%" PRId32 "[MD_GROUP];\nint runs%" PRId32 " = 0;\n",
-                         md_cg_lane_type(a->total_type), a->number, a->number);
+                         md_cg_type_in(a->cg, a->total_type, a->is_uniform), a->number, a->number);
     else
         print_variable(a, "total", a->total_type);
     md_strbuf_printf(a->sink, "int64_t q%" PRId32 " = 0;\n", a->number);

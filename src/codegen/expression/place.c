@@ -1,6 +1,8 @@
 /* Places of loads and stores: how they move with the lanes, and the text of their offsets. */
 #include "codegen/expression/printer.h"
 
+#include "base/dtype.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -95,6 +97,7 @@ typedef struct sum {
      * vector's */
     bool is_shifted;
     bool is_twos; /* as in md_cg_place */
+    const char *step; /* of cells: what moves with the index of their planes */
 } sum;
 
 static void add_term(md_cg *cg, const char **sum_text, const char *term)
@@ -107,12 +110,18 @@ static const char *times(md_cg *cg, int64_t factor, const char *text)
     return factor == 1 ? text : md_cg_format(cg, "INT64_C(%" PRId64 ") * %s", factor, text);
 }
 
-/* constant + sum of coef * index + sum of coef * size, lane index excepted; NULL for zero. */
+/* An index whose part of a place is apart: the lanes', and that of the planes of cells. */
+static bool is_apart(const md_cg *cg, int32_t index)
+{
+    return index == cg->o.lane || (cg->o.is_cells && index == cg->o.step);
+}
+
+/* constant + sum of coef * index + sum of coef * size, without what is apart; NULL for zero. */
 static const char *affine_text(md_cg *cg, const md_fx_affine *a)
 {
     const char *text = NULL;
     for (int32_t i = 0; i < a->n; i++)
-        if (a->index[i] != cg->o.lane)
+        if (!is_apart(cg, a->index[i]))
             add_term(cg, &text, times(cg, a->coef[i], md_cg_format(cg, "x%" PRId32, a->index[i])));
     for (int32_t i = 0; i < a->n_sizes; i++)
         add_term(cg, &text, times(cg, a->size_coef[i], md_cg_format(cg, "p->n%" PRId32, a->dim[i])));
@@ -124,11 +133,17 @@ static const char *affine_text(md_cg *cg, const md_fx_affine *a)
 static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *stride, bool is_last)
 {
     int64_t step = 0;
+    bool is_stepped = false;
     for (int32_t i = 0; i < a->n; i++)
         if (a->index[i] == cg->o.lane)
             step = a->coef[i];
+        else if (is_apart(cg, a->index[i])) {
+            const char *x = md_cg_format(cg, "x%" PRId32, a->index[i]);
+            add_term(cg, &s->step, times(cg, a->coef[i], md_cg_format(cg, "%s * %s", x, stride)));
+            is_stepped = true;
+        }
     const char *text = affine_text(cg, a);
-    bool is_sum = a->n + a->n_sizes + (a->constant != 0) - (step != 0) > 1;
+    bool is_sum = a->n + a->n_sizes + (a->constant != 0) - (step != 0) - is_stepped > 1;
     if (text)
         add_term(cg, &s->uniform, md_cg_format(cg, is_sum ? "(%s) * %s" : "%s * %s", text, stride));
     if (step == 0)
@@ -165,7 +180,8 @@ static void add_line(sum *s, md_cg *cg, const md_fx_node *place, const char *str
 /* Adds what one axis contributes to the place. */
 static void add_axis(md_cg_place *out, sum *s, md_cg *cg, int32_t tensor, int32_t axis, const md_fx_node *subscript)
 {
-    const char *stride = md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);
+    const bool is_one = cg->o.unit >> tensor & 1 && axis == cg->formula->tensor[tensor].rank - 1;
+    const char *stride = is_one ? "INT64_C(1)" : md_cg_format(cg, "p->s%" PRId32 "_%" PRId32, tensor, axis);
     md_fx_affine a;
     if (affine_of(&a, cg->formula, subscript)) {
         if (subscript->kind == MD_FX_CHECK)
@@ -233,6 +249,17 @@ static void place_sum(md_cg_place *out, md_cg *cg, const sum *s)
     }
 }
 
+/* A cell's place in a plane as a pointer, which all planes share, and the plane's offset from there. */
+static void place_cell(md_cg_place *out, md_cg *cg, int32_t tensor, const sum *s)
+{
+    const char *name = md_dtype_name(cg->formula->tensor[tensor].dtype);
+    const char *to = md_cg_format(cg, "md_hold((const md_t_%s::E *)%s + (%s))", name, out->pointer,
+                                  s->uniform ? s->uniform : "INT64_C(0)");
+    out->motion = MD_CG_FIXED;
+    out->pointer = md_cg_share(cg, "void *", to, false);
+    out->offset = s->step ? md_cg_share(cg, "int64_t", md_cg_format(cg, "md_hold(%s)", s->step), false) : "INT64_C(0)";
+}
+
 void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)
 {
     *out = (md_cg_place){.motion = MD_CG_FIXED};
@@ -245,7 +272,9 @@ void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, con
         s.is_unit = true;
     }
     out->pointer = pointer_text(cg, tensor);
-    if (cg->status == MD_OK)
+    if (cg->status == MD_OK && cg->o.is_cells)
+        place_cell(out, cg, tensor, &s);
+    else if (cg->status == MD_OK)
         place_sum(out, cg, &s);
 }
 
