@@ -126,6 +126,7 @@ typedef struct md_cg_options {
      * of it. Sums are those of lanes */
     bool is_cells;
     uint32_t unit; /* of cells: tensors whose last axis has stride 1 */
+    bool is_exact; /* of cells: values are bf16 already, so that nothing is rounded */
     int32_t step; /* of cells: the index of their planes; -1: none */
     bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */

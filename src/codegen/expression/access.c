@@ -153,7 +153,8 @@ static void print_store(md_cg *cg, const md_st_store *store, const md_cg_place *
     md_strbuf *out = md_cg_sink(cg, false);
     if (at->condition)
         md_strbuf_printf(out, "if (%s) ", at->condition);
-    const char *name = cg->o.is_binned ? "bin" : md_cg_format(cg, "%s_%s", v, dtype);
+    const bool is_cut = cg->o.is_exact && cg->formula->tensor[store->tensor].dtype == MD_BF16;
+    const char *name = cg->o.is_binned ? "bin" : md_cg_format(cg, "%s_%s", is_cut ? "cut" : v, dtype);
     switch (at->motion) {
     case MD_CG_FIXED:
         md_strbuf_printf(out, "md_%s_s(%s, %s, %s);\n", name, at->pointer, at->offset, value);

@@ -21,6 +21,9 @@ MD_INLINE void *md_hold(const void *p)
 MD_INLINE int32_t md_hold(int32_t a) { asm("" : "+r"(a)); return a; }
 MD_INLINE int64_t md_hold(int64_t a) { asm("" : "+l"(a)); return a; }
 
+/* Stores a float that is a bf16. */
+MD_INLINE void md_cut_bf16_s(void *t, int64_t o, float v) { ((uint16_t *)t)[o] = (uint16_t)(md_u32(v) >> 16); }
+
 #if MD_COUNTS_SHORT
 /* Integers of 32 bits, where sizes allow: functions of the vocabulary for them. */
 #define MD_SIGN(name, sign)                                                                                            \

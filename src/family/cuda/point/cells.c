@@ -347,6 +347,34 @@ static void print_put(writer *w)
     md_strbuf_add(&w->text, "}\n");
 }
 
+/* True if the value is a bf16 before it is rounded: what is read, or chosen from that. */
+static bool is_exact(const writer *w, const md_fx_node *n)
+{
+    static const md_fx_op choosing[] = {MD_FX_WHERE, MD_FX_MIN, MD_FX_MAX, MD_FX_RELU, MD_FX_NEG, MD_FX_ABS};
+    uint64_t stored = 0;
+    bool is = (n->kind == MD_FX_CAST && (n->to == MD_F32 || n->to == MD_BF16)) || (n->kind == MD_FX_REDUCE && (n->op == MD_FX_R_MAX || n->op == MD_FX_R_MIN));
+    if (n->kind == MD_FX_LOAD)
+        return w->program->formula->tensor[n->id].dtype == MD_BF16;
+    if (n->kind == MD_FX_CONST) {
+        const double value = md_dtype_is_real(n->type) ? n->num : (double)n->integer;
+        md_dtype_store(MD_BF16, &stored, 0, value);
+        return md_dtype_load(MD_BF16, &stored, 0) == value;
+    }
+    for (int32_t i = 0; n->kind == MD_FX_OP && i < MD_COUNT(choosing); i++)
+        is = is || n->op == choosing[i];
+    for (int32_t i = n->kind == MD_FX_OP && n->op == MD_FX_WHERE; is && i < n->n_args; i++)
+        is = is_exact(w, n->arg[i]);
+    return is;
+}
+
+static bool are_exact(const writer *w)
+{
+    for (int32_t i = 0; i < w->stage->n_stores; i++)
+        if (!is_exact(w, w->stage->store[i].value))
+            return false;
+    return true;
+}
+
 static md_status assemble(md_kn_launch_source *launch, writer *w)
 {
     const int32_t *v = w->config->value;
@@ -382,6 +410,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa
                                    .n_grouped = 1,
                                    .grouped = -1,
                                    .is_cells = true,
+                                   .is_exact = are_exact(&w),
                                    .step = w.form.step,
                                    .unit = config->value[STRIDED] ? 0 : loaded(w.stage)};
     w.most = narrow_size(target);
