@@ -98,6 +98,7 @@ static const row rows[] = {
     {MD_DEV_CUDA, "pairs_joint", joint, "pairs_bf16"},
     {MD_DEV_CUDA, "pairs_wgmma", gradient, "pairs_bf16"},
     {MD_DEV_CUDA, "pairs_mma", gradient, "pairs_bf16"},
+    {MD_DEV_CUDA, "cells", "Y[i,j] = X[i,2 * j]", "mul_f32"},
     {MD_DEV_CUDA, "nest", conv, "sum_f32"},
 };
 
