@@ -133,6 +133,7 @@ enum {
     MD_ST_KNOWN_ALIASES, /* of the program: which outputs may lie on which inputs (stage 0) */
     MD_ST_KNOWN_FLAT, /* indices that may run as one */
     MD_ST_KNOWN_CYCLIC, /* the same where some loads repeat along it */
+    MD_ST_KNOWN_MOVED, /* whether reads are at computed places */
     MD_ST_KNOWN_TRANSPOSE, /* loads along another index than the lanes */
     MD_ST_KNOWN_MAPS, /* of operands of a product on a GPU */
     MD_ST_KNOWN_LIBRARY, /* how a library of products is called */

@@ -2,6 +2,8 @@
  * windows. A thread has neighbouring elements of neighbouring planes; what depends on the place in a plane is computed
  * once for them. */
 #include "family/cuda/cuda.h"
+#include "family/cuda/point/cells_fit.h"
+#include "family/cuda/point/point.h"
 #include "family/emit.h"
 
 #include "base/dtype.h"
@@ -14,7 +16,7 @@
 #include <math.h>
 
 enum { LANES, STEPS, PLANE, THREADS, STRIDED };
-enum { MOST_CELLS = 16, MOST_BLOCKS = 65535 };
+enum { MOST_CELLS = 16, MOST_BLOCKS = 65535, WAVES_THREADS = 8192 /* of all blocks, for each SM */ };
 
 /* The indices, slowest first, as the kernel has them: those of blocks, that of the planes, those of a plane. */
 typedef struct form {
@@ -55,21 +57,6 @@ static bool is_in_order(const md_fa_target *target, const md_st_store *store, co
     return true;
 }
 
-/* A subscript that is computed, but not from memory. */
-static bool is_moved(const md_fx_node *subscript)
-{
-    const md_fx_node *n = subscript->kind == MD_FX_CHECK ? subscript->arg[0] : subscript;
-    return n->kind == MD_FX_OP && !md_fx_has_kind(n, MD_FX_LOAD);
-}
-
-static bool note(void *user, const md_fx_node *n)
-{
-    bool *has_moved = user;
-    for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; i++)
-        *has_moved = *has_moved || is_moved(n->arg[i]);
-    return !*has_moved;
-}
-
 static bool applies(const md_fa_target *target)
 {
     static const md_fa_config any = {.value = {1, 1, 1, 128}};
@@ -81,9 +68,7 @@ static bool applies(const md_fa_target *target)
     for (int32_t i = 0; i < st->n_stores; i++)
         if (!is_in_order(target, &st->store[i], &f) || md_fx_has_kind(st->store[i].value, MD_FX_SCAN))
             return false;
-    bool has_moved = st->kind == MD_ST_NEST;
-    md_cg_visit(st, note, &has_moved);
-    return has_moved;
+    return st->kind == MD_ST_NEST || md_fa_cuda_moved_reads(target) > 0;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -198,7 +183,9 @@ static void grid_of(int64_t grid[3], const md_fa_target *target, const md_fa_con
     const int64_t vectors = (inner + v[LANES] - 1) / v[LANES], chunks = (vectors + v[THREADS] - 1) / v[THREADS];
     grid[0] = chunks;
     grid[1] = MD_MIN((steps + v[STEPS] - 1) / v[STEPS], MOST_BLOCKS);
-    grid[2] = MD_MIN(outer, MOST_BLOCKS);
+    /* a thread that has several outer points looks for its place in the plane once */
+    const int64_t enough = WAVES_THREADS / v[THREADS] * MD_MAX(target->facts->threads, 1), across = grid[0] * grid[1];
+    grid[2] = MD_MIN(outer, MD_MIN(MD_MAX((enough + across - 1) / MD_MAX(across, 1), 1), MOST_BLOCKS));
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -213,16 +200,60 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->launch[0].blocks = grid[0] * grid[1] * grid[2];
 }
 
-static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+/* Turns of an element's loops. */
+static double turns_of(const md_fa_target *target, double points, const int64_t *size)
 {
     double flops = 0, bytes = 0;
     md_fa_work(&flops, &bytes, target, size);
+    return md_fa_stage(target)->kind == MD_ST_NEST && points > 0 ? fmax(flops / points, 1) : 1;
+}
+
+/* us in which all instructions are issued: of a thread, of each of its planes' points, of each element. */
+static double issue_us(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work,
+                       const int64_t grid[3], const int64_t *size)
+{
+    const int32_t *v = config->value;
+    const form f = form_of(target, config);
+    const double points = (double)md_st_points(target->program, f.n, f.all, size);
+    const double outer = (double)md_st_points(target->program, f.n_outer, f.all, size);
+    const double each = CELL + turns_of(target, points, size) * (READ * work->loads + OPERATION * work->operations);
+    const double rounds = ceil(outer / fmax((double)grid[2], 1)), cells = (double)v[LANES] * v[STEPS];
+    const double threads = (double)grid[0] * (double)grid[1] * (double)grid[2] * v[THREADS];
+    return threads * (PLACE + rounds * (POINT + cells * each)) / md_fa_cuda_fma_per_us(target->facts);
+}
+
+/* us in which the L1 serves a warp's reads, a line each, and stores that are no vectors. */
+static double lines_us(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work,
+                       const int64_t *size)
+{
+    const form f = form_of(target, config);
+    const int32_t lanes = config->value[LANES], item = 16 / md_fa_cuda_width(target->program, target->stage);
+    const double points = (double)md_st_points(target->program, f.n, f.all, size);
+    const int64_t inner = md_st_points(target->program, f.n_inner, inner_of(&f), size);
+    const double step = md_fa_cuda_moved_reads(target) > 1 ? 2 : 1;
+    double lines = turns_of(target, points, size) * work->loads * fmax(1, lanes * step * item / 4.0);
+    if (inner % lanes != 0)
+        lines += SINGLE_LINES * work->stores * lanes * item / 4.0;
+    return points * lines * 4 / md_fa_cuda_fma_per_us(target->facts);
+}
+
+static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
+{
+    double flops = 0, bytes = 0;
     int64_t grid[3];
+    md_fa_host_work work;
+    md_fa_host_count(&work, md_fa_stage(target), target->program);
+    md_fa_work(&flops, &bytes, target, size);
     grid_of(grid, target, config, size);
     const double blocks = (double)grid[0] * (double)grid[1] * (double)grid[2], sms = MD_MAX(target->facts->threads, 1);
-    *out = (md_fa_features){.memory_bytes = bytes, .memory_rate = 0.6, .ops_rate = 1, .launches = 1};
-    out->ops = flops * 8;
+    const double rate = md_fa_cuda_bytes_per_us(target->facts), issue = issue_us(target, config, &work, grid, size);
+    const double us = hypot(bytes / (rate * MEMORY), hypot(issue, LINES * lines_us(target, config, &work, size)));
+    *out = (md_fa_features){.memory_bytes = bytes, .ops_rate = 1, .launches = 1, .serial_us = START};
+    out->memory_rate = fmin(bytes / fmax(us * rate, 1e-3), 1);
     out->parallel = MD_MIN(MD_MAX(blocks, 1), sms);
+    out->transcendental = (double)md_st_points(target->program, md_fa_stage(target)->n_outer, md_fa_stage(target)->outer,
+                                               size) *
+                          work.transcendental;
 }
 
 /* ---- Text */
@@ -437,7 +468,7 @@ const md_fa_family md_fa_cuda_cells = {
     .device = MD_DEV_CUDA,
     .n_fields = 5,
     .field = {{"lanes", 4, 4, {4, 2, 8, 1}},
-              {"steps", 4, 4, {4, 2, 8, 1}},
+              {"steps", 4, 5, {4, 2, 8, 1, 3}},
               {"plane", 2, 3, {2, 3, 1}},
               {"threads", 256, 2, {256, 128}},
               {"strided", 0, 2, {0, 1}}},

@@ -35,4 +35,10 @@ MD_FIT(OWNED_RATE, 0.5)
 MD_FIT(OWNED_US, 2)
 MD_FIT(OWNED_ROW_US, 4e-3)
 
+/* What is lost where places are computed: in 16 bits and less, in rows of other types whose vectors are not whole, and
+ * in whole ones (resizing and pads of an H200, 30 November 2026). */
+MD_FIT(MOVED_NARROW, 2.5)
+MD_FIT(MOVED_RAGGED, 2.2)
+MD_FIT(MOVED_WHOLE, 1.3)
+
 #endif

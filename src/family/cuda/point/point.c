@@ -81,6 +81,56 @@ void md_fa_cuda_point_envelope(md_kn_envelope *out, const md_fa_target *target, 
         out->unit = md_cg_unit_tensors(target->program, target->stage, md_fa_stage(target)->axis) & ~out->contiguous;
 }
 
+/* ---- Reads at computed places */
+
+/* A subscript that is computed, but not from memory. */
+static bool is_moved(const md_fx_node *subscript)
+{
+    const md_fx_node *n = subscript->kind == MD_FX_CHECK ? subscript->arg[0] : subscript;
+    return n->kind == MD_FX_OP && !md_fx_has_kind(n, MD_FX_LOAD);
+}
+
+/* The steps of moved reads along the last axis. */
+typedef struct steps {
+    const md_fx_formula *formula;
+    int32_t lane, most;
+} steps;
+
+static bool note_read(void *user, const md_fx_node *n)
+{
+    steps *s = user;
+    for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; i++) {
+        md_fx_affine a;
+        if (!is_moved(n->arg[i]))
+            continue;
+        s->most = MD_MAX(s->most, 1);
+        if (i < n->n_args - 1 || !md_fx_affine_of(&a, s->formula, n->arg[i]))
+            continue;
+        for (int32_t k = 0; k < a.n; k++)
+            if (a.index[k] == s->lane && a.coef[k] > s->most)
+                s->most = (int32_t)MD_MIN(a.coef[k], 64);
+    }
+    return true;
+}
+
+static void make_moved(void *result, const md_st_program *program, int32_t stage, const void *user)
+{
+    (void)user;
+    const md_st_stage *st = &program->stage[stage];
+    steps s = {.formula = program->formula, .lane = st->axis};
+    md_cg_visit(st, note_read, &s);
+    *(int32_t *)result = s.most;
+}
+
+int32_t md_fa_cuda_moved_reads(const md_fa_target *target)
+{
+    int32_t most = 0;
+    md_st_know(&most, target->program, target->stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_MOVED, .n_bytes = sizeof most, .make = make_moved});
+    return most;
+}
+
+
 /* ---- Parts of texts */
 
 void md_fa_cuda_print_count(md_strbuf *out, const char *name, const md_st_program *program, int32_t n,

@@ -126,6 +126,17 @@ static double bytes_us(const md_fa_target *target, double bytes, double blocks, 
     return fmax(bytes / (md_fa_cuda_bytes_per_us(target->facts) * rate), blocks / (BLOCKS * sms));
 }
 
+/* What rows lose whose reads are at computed places: vectors that are not whole, elements two apart. */
+static double moved_loss(const md_fa_target *target, const md_fa_cuda_point *point, const int64_t *size)
+{
+    const int32_t moved = md_fa_cuda_moved_reads(target), axis = md_fa_stage(target)->axis;
+    if (moved == 0 || point->is_flat || axis < 0)
+        return 1;
+    const bool is_ragged =
+        md_st_size(target->program, axis, size) % md_fa_cuda_width(target->program, target->stage) != 0;
+    return is_ragged ? MOVED_RAGGED : moved > 1 ? MOVED_STEPS : 1;
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
@@ -140,7 +151,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     points *= st->axis >= 0 ? (double)md_st_size(target->program, st->axis, size) : 1;
     const bool is_tiled = config->value[TRANSPOSE] != 0;
     const double vectors = is_tiled ? 4 : point.unroll, blocks = (double)g.launch[0].blocks;
-    double rate = is_tiled ? tile_rate(target, config, size) : 1;
+    double rate = is_tiled ? tile_rate(target, config, size) : 1 / moved_loss(target, &point, size);
     if (!is_tiled && !point.is_flat && md_fa_cuda_point_is_busy(target))
         rate *= point.unroll == 1 ? BUSY_ONE : point.threads == 128 ? 1 : BUSY_LARGE;
     out->memory_bytes = bytes * (1 + wasted_part(target, config, &work));
