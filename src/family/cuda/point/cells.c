@@ -251,9 +251,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.memory_bytes = bytes, .ops_rate = 1, .launches = 1, .serial_us = START};
     out->memory_rate = fmin(bytes / fmax(us * rate, 1e-3), 1);
     out->parallel = MD_MIN(MD_MAX(blocks, 1), sms);
-    out->transcendental = (double)md_st_points(target->program, md_fa_stage(target)->n_outer, md_fa_stage(target)->outer,
-                                               size) *
-                          work.transcendental;
+    const form f = form_of(target, config);
+    out->transcendental = (double)md_st_points(target->program, f.n, f.all, size) * work.transcendental;
 }
 
 /* ---- Text */
