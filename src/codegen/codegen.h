@@ -122,8 +122,8 @@ typedef struct md_cg_options {
     bool fuses; /* products that a reduction of lanes adds up are not rounded */
     int32_t n_grouped; /* results that are computed together, neighbours along the index `grouped`; 0: one by one */
     int32_t grouped;
-    /* results of a group are scalars at any points: MD_CELL(g) declares the indices of the g-th, and stores go to r.y<number>
-     * of it. Sums are those of lanes */
+    /* results of a group are scalars at any points: MD_CELL(g) declares the indices of the g-th, and stores go to its
+     * r.y<number>. Sums are those of lanes */
     bool is_cells;
     uint32_t unit; /* of cells: tensors whose last axis has stride 1 */
     bool is_exact; /* of cells: values are bf16 already, so that nothing is rounded */

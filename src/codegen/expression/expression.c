@@ -234,11 +234,8 @@ static md_cg_name print_masked_cell(md_cg *cg, md_cg_value_number *v, const char
 /* Nothing but reads keeps to a condition: no check, no loop. */
 static bool reads_only(const md_fx_node *n)
 {
-    static const md_fx_kind kinds[] = {MD_FX_CHECK, MD_FX_LENGTH, MD_FX_REDUCE, MD_FX_SCAN};
-    for (int32_t i = 0; i < MD_COUNT(kinds); i++)
-        if (md_fx_has_kind(n, kinds[i]))
-            return false;
-    return true;
+    return !md_fx_has_kind(n, MD_FX_CHECK) && !md_fx_has_kind(n, MD_FX_LENGTH) && !md_fx_has_kind(n, MD_FX_REDUCE) &&
+           !md_fx_has_kind(n, MD_FX_SCAN);
 }
 
 /* Parts of a condition, which hold together: those that lanes share as a scalar, the others as a mask. */

@@ -61,7 +61,8 @@ static void reduce_outermost(md_cg *cg, const md_fx_node *node)
     if (!v || cg->group.n == MD_CG_MAX_GROUPED)
         return;
     if (node->kind == MD_FX_REDUCE) {
-        bool is_done = (!cg->o.is_cells && !md_cg_varies(cg, v)) || node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN;
+        bool is_done =
+            (!cg->o.is_cells && !md_cg_varies(cg, v)) || node->op == MD_FX_R_ARGMAX || node->op == MD_FX_R_ARGMIN;
         for (int32_t i = 0; i < cg->group.n; i++)
             is_done |= cg->group.reduction[i] == v;
         if (!is_done)

@@ -169,11 +169,11 @@ static md_cg_name finish(accumulator *a, md_cg_value_number *v, bool at_root)
     if (!is_arg(v->node->op))
         name = md_cg_convert(a->cg, name, a->total_type, v->node->type, a->is_uniform);
     if (a->is_grouped)
-        return md_cg_group_result(a->cg, v,
-                                  a->cut < 0
-                                      ? name
-                                      : md_cg_format(a->cg, "runs%" PRId32 " ? %s : %s", a->number, name,
-                                                     md_cg_convert(a->cg, a->acc, a->type, v->node->type, a->is_uniform)));
+        return md_cg_group_result(
+            a->cg, v,
+            a->cut < 0 ? name
+                       : md_cg_format(a->cg, "runs%" PRId32 " ? %s : %s", a->number, name,
+                                      md_cg_convert(a->cg, a->acc, a->type, v->node->type, a->is_uniform)));
     const char *c_type = a->is_uniform ? md_cg_scalar_type(v->node->type) : md_cg_lane_type(v->node->type);
     md_cg_name result = md_cg_declare(a->cg, c_type, a->is_uniform, at_root, name);
     md_cg_know(a->cg, v, result, at_root);

@@ -2,12 +2,12 @@
  * MD_ACROSS neighbouring elements (a vector of the results) of MD_STEPS neighbouring planes. A plane is the last
  * indices; so what depends on the place in it is computed once for all planes, and no index is divided by element.
  *
- * md_config.h: MD_THREADS, MD_ACROSS, MD_STEPS. md_expr.h: md_params, md_at (indices), md_cells (results as memory holds
- * them), md_inner(p), md_last(p), md_steps(p), md_outers(p) (the
- * numbers of places in a plane and along its last index, of planes side by side, and of the points around them),
- * md_find_outer(p, number, at), md_find_row(p, row, last, at) and md_find_place(p, place, at) (the plane's indices),
- * md_next(p, at) and md_beside(at) (the next place; in the same row), md_compute(p, at, step, most, r), md_put(p,
- * element, n, whole, first, r). */
+ * md_config.h: MD_THREADS, MD_ACROSS, MD_STEPS, MD_COUNTS_SHORT (integers have 32 bits). md_expr.h: md_params,
+ * md_sizes (the same as the kernel counts), md_at (indices), md_cells (results as memory holds them), md_inner(p),
+ * md_last(p), md_steps(p), md_outers(p) (the numbers of places in a plane and along its last index, of planes side by
+ * side, and of the points around them), md_find_outer(p, number, at), md_find_row(p, row, last, at) and
+ * md_find_place(p, place, at) (indices in the plane), md_next(p, at) and md_beside(at) (the next place; in its row),
+ * md_compute(p, at, step, most, r), md_put(p, element, n, whole, first, r). */
 #include "md_config.h"
 #include "prelude.h"
 
@@ -18,8 +18,16 @@ MD_INLINE void *md_hold(const void *p)
     asm("" : "+l"(global));
     return __cvta_global_to_generic(global);
 }
-MD_INLINE int32_t md_hold(int32_t a) { asm("" : "+r"(a)); return a; }
-MD_INLINE int64_t md_hold(int64_t a) { asm("" : "+l"(a)); return a; }
+MD_INLINE int32_t md_hold(int32_t a)
+{
+    asm("" : "+r"(a));
+    return a;
+}
+MD_INLINE int64_t md_hold(int64_t a)
+{
+    asm("" : "+l"(a));
+    return a;
+}
 
 /* Stores a float that is a bf16. */
 MD_INLINE void md_cut_bf16_s(void *t, int64_t o, float v) { ((uint16_t *)t)[o] = (uint16_t)(md_u32(v) >> 16); }
@@ -28,7 +36,12 @@ MD_INLINE void md_cut_bf16_s(void *t, int64_t o, float v) { ((uint16_t *)t)[o] =
 /* Integers of 32 bits, where sizes allow: functions of the vocabulary for them. */
 #define MD_SIGN(name, sign)                                                                                            \
     MD_INLINE int md_##name##_si(int32_t a, int32_t b) { return a sign b; }
-MD_SIGN(lt, <) MD_SIGN(le, <=) MD_SIGN(gt, >) MD_SIGN(ge, >=) MD_SIGN(eq, ==) MD_SIGN(ne, !=)
+MD_SIGN(lt, <)
+MD_SIGN(le, <=)
+MD_SIGN(gt, >)
+MD_SIGN(ge, >=)
+MD_SIGN(eq, ==)
+MD_SIGN(ne, !=)
 #undef MD_SIGN
 MD_INLINE int32_t md_where_si(int c, int32_t a, int32_t b) { return c ? a : b; }
 MD_INLINE int32_t md_min_si(int32_t a, int32_t b) { return min(a, b); }
@@ -52,7 +65,9 @@ template <class E, class C> MD_INLINE void md_put_cells(void *t, C element, cons
     enum { BYTES = MD_ACROSS * (int)sizeof(E), PIECE = BYTES < 16 ? BYTES : 16 };
     E *to = (E *)t + element;
     if (MD_ACROSS > 1 && whole && (uintptr_t)t % PIECE == 0) {
-        struct alignas(PIECE) pieces { E e[PIECE / sizeof(E)]; };
+        struct alignas(PIECE) pieces {
+            E e[PIECE / sizeof(E)];
+        };
         MD_FOR_STEP (i, MD_ACROSS, PIECE / (int)sizeof(E)) {
             pieces v;
             MD_FOR (l, PIECE / (int)sizeof(E))
@@ -77,7 +92,8 @@ template <bool IN_ROW> MD_INLINE void md_find_lanes(const md_sizes *p, uint32_t 
     } else {
         md_find_place(p, vector * MD_ACROSS, at[0]);
     }
-    MD_UNROLL for (int l = 1; l < MD_ACROSS; l++) {
+    MD_UNROLL for (int l = 1; l < MD_ACROSS; l++)
+    {
         at[l] = at[l - 1];
         if (IN_ROW)
             md_beside(at[l]);

@@ -130,7 +130,6 @@ int32_t md_fa_cuda_moved_reads(const md_fa_target *target)
     return most;
 }
 
-
 /* ---- Parts of texts */
 
 void md_fa_cuda_print_count(md_strbuf *out, const char *name, const md_st_program *program, int32_t n,
