@@ -102,27 +102,19 @@ template <bool IN_ROW> MD_INLINE void md_find_lanes(const md_sizes *p, uint32_t 
     }
 }
 
-/* The elements of one place in the planes that are a thread's. */
-template <bool IN_ROW> MD_INLINE void md_run(const md_sizes *p, uint32_t vector)
+template <bool IN_ROW> MD_INLINE void md_run(const md_sizes *p, uint32_t outer, uint32_t step, uint32_t vector)
 {
     const uint32_t inner = md_inner(p), steps = md_steps(p), left = inner - vector * MD_ACROSS,
                    n = left < MD_ACROSS ? left : MD_ACROSS;
     md_at at[MD_ACROSS];
+    md_find_outer(p, outer, at[0]);
     md_find_lanes<IN_ROW>(p, vector, n, at);
-    MD_ROLLED for (uint32_t outer = blockIdx.z; outer < md_outers(p); outer += gridDim.z)
-    {
-        MD_FOR (l, MD_ACROSS)
-            md_find_outer(p, outer, at[l]);
-        MD_ROLLED for (uint32_t step = blockIdx.y * MD_STEPS; step < steps; step += gridDim.y * MD_STEPS)
-        {
-            md_cells r;
-            md_compute(p, at, step, steps - 1, r);
-            const md_count first = ((md_count)outer * (md_count)steps + step) * (md_count)inner + vector * MD_ACROSS;
-            MD_FOR (u, MD_STEPS)
-                if (u == 0 || step + u < steps)
-                    md_put(p, first + (md_count)u * (md_count)inner, n, inner % MD_ACROSS == 0, u * MD_ACROSS, r);
-        }
-    }
+    md_cells r;
+    md_compute(p, at, step, steps - 1, r);
+    const md_count first = ((md_count)outer * (md_count)steps + step) * (md_count)inner + vector * MD_ACROSS;
+    MD_FOR (u, MD_STEPS)
+        if (u == 0 || step + u < steps)
+            md_put(p, first + (md_count)u * (md_count)inner, n, inner % MD_ACROSS == 0, u * MD_ACROSS, r);
 }
 
 /* Blocks: pieces of a plane, then groups of planes, then outer points. */
@@ -130,12 +122,16 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
 {
     MD_IF_EMPTY_RETURN;
     const md_sizes q = md_sizes_of(&p);
-    const uint32_t inner = md_inner(&q), vectors = inner / MD_ACROSS + (inner % MD_ACROSS != 0),
+    const uint32_t inner = md_inner(&q), vectors = inner / MD_ACROSS + (inner % MD_ACROSS != 0), steps = md_steps(&q),
                    vector = blockIdx.x * MD_THREADS + threadIdx.x;
     if (vector >= vectors)
         return;
-    if (MD_ACROSS == 1 || md_last(&q) % MD_ACROSS == 0)
-        md_run<true>(&q, vector);
-    else
-        md_run<false>(&q, vector);
+    MD_ROLLED for (uint32_t outer = blockIdx.z; outer < md_outers(&q); outer += gridDim.z)
+        MD_ROLLED for (uint32_t step = blockIdx.y * MD_STEPS; step < steps; step += gridDim.y * MD_STEPS)
+    {
+        if (MD_ACROSS == 1 || md_last(&q) % MD_ACROSS == 0)
+            md_run<true>(&q, outer, step, vector);
+        else
+            md_run<false>(&q, outer, step, vector);
+    }
 }

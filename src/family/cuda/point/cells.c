@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_CELLS = 16, MOST_BLOCKS = 65535, WAVES_THREADS = 8192 /* of all blocks, for each SM */ };
+enum { MOST_CELLS = 16, MOST_BLOCKS = 65535 };
 
 md_fa_cells_form md_fa_cells_form_of(const md_fa_target *target, const md_fa_config *config)
 {
@@ -179,10 +179,7 @@ static void grid_of(int64_t grid[3], const md_fa_target *target, const md_fa_con
                   chunks = (vectors + v[MD_FA_CELLS_THREADS] - 1) / v[MD_FA_CELLS_THREADS];
     grid[0] = chunks;
     grid[1] = MD_MIN((steps + v[MD_FA_CELLS_STEPS] - 1) / v[MD_FA_CELLS_STEPS], MOST_BLOCKS);
-    /* a thread that has several outer points looks for its place in the plane once */
-    const int64_t enough = WAVES_THREADS / v[MD_FA_CELLS_THREADS] * MD_MAX(target->facts->threads, 1),
-                  across = grid[0] * grid[1];
-    grid[2] = MD_MIN(outer, MD_MIN(MD_MAX((enough + across - 1) / MD_MAX(across, 1), 1), MOST_BLOCKS));
+    grid[2] = MD_MIN(outer, MOST_BLOCKS);
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -266,7 +263,7 @@ const md_fa_family md_fa_cuda_cells = {
     .device = MD_DEV_CUDA,
     .n_fields = 5,
     .field = {{"lanes", 4, 4, {4, 2, 8, 1}},
-              {"steps", 4, 5, {4, 2, 8, 1, 3}},
+              {"steps", 4, 4, {4, 2, 8, 1}},
               {"plane", 2, 3, {2, 3, 1}},
               {"threads", 256, 2, {256, 128}},
               {"strided", 0, 2, {0, 1}}},
