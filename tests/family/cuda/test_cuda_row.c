@@ -127,13 +127,14 @@ static void test_text(void **state)
     }
 }
 
-/* Several rows at once: as many fewer blocks, and the bits of one at a time. */
+/* Several rows at once: as many fewer blocks, and the bits of one at a time. Few blocks are as many on each SM, but no
+ * more than there are rows for their warps. */
 static void test_at_once(void **state)
 {
     static const char *const variant[] = {"row_persistent/lanes32_vecs4_rows4_keep0_align3",
                                           "row_persistent/lanes32_vecs4_rows4_keep0_align4",
                                           "row_persistent/lanes32_vecs4_rows4_keep0_align5"};
-    const int64_t size[MD_FX_MAX_DIMS] = {1003, 79}, blocks[] = {251, 126, 63};
+    const int64_t rows[] = {10003, 1003, 5}, blocks[][3] = {{2501, 1251, 660}, {264, 132, 132}, {5, 5, 5}};
     md_fa_numeric class[3];
     fixture f;
     (void)state;
@@ -144,10 +145,13 @@ static void test_at_once(void **state)
         md_kn_geometries g;
         md_kn_shape shape;
         assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant[i]));
-        md_tn_shape(&shape, f.program, size);
-        md_fa_geometry_of(&g, family, &f.target, &config, &shape);
-        assert_int_equal(g.launch[0].blocks, blocks[i]);
-        assert_int_equal(g.launch[0].block[0], 128);
+        for (int32_t k = 0; k < (int32_t)MD_COUNT(rows); k++) {
+            const int64_t size[MD_FX_MAX_DIMS] = {rows[k], 79};
+            md_tn_shape(&shape, f.program, size);
+            md_fa_geometry_of(&g, family, &f.target, &config, &shape);
+            assert_int_equal(g.launch[0].blocks, blocks[k][i]);
+            assert_int_equal(g.launch[0].block[0], 128);
+        }
         md_fa_numeric_of(&class[i], &f.target, family, &config);
         assert_int_equal(class[i].id, class[0].id);
     }

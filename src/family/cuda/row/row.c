@@ -17,6 +17,8 @@ enum {
     ROWS_REGISTERS = 8
 };
 enum { MOST_WIDE = 160 }; /* most registers of a thread whose elements stay unpacked */
+/* Up to so many blocks an SM, all SMs get as many. */
+enum { MOST_SPREAD = 8 };
 enum { POSITIONS_MOST = INT32_MAX - 65536 * 16 };
 
 static md_dtype dtype_of(const md_fa_target *target, int32_t tensor)
@@ -300,12 +302,22 @@ void md_fa_cuda_row_envelope(md_kn_envelope *out, const md_fa_target *target, co
 
 /* ---- Launches */
 
+int64_t md_fa_cuda_row_blocks(const md_fa_target *target, md_fa_cuda_align align, int32_t lanes, int64_t rows,
+                              int64_t of_block)
+{
+    const int64_t blocks = rows / of_block + (rows % of_block != 0), sms = MD_MAX(target->facts->threads, 1);
+    if (!md_fa_cuda_row_is_single(align) || lanes > 32 || blocks > sms * MOST_SPREAD)
+        return blocks;
+    const int64_t of_warp = 32 / lanes, warps = rows / of_warp + (rows % of_warp != 0);
+    return MD_MIN((blocks + sms - 1) / sms * sms, MD_MAX(warps, blocks));
+}
+
 static int64_t blocks_of(const md_fa_target *target, const md_fa_cuda_row *row, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);
     const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size),
                   of_block = (int64_t)row->rows * md_fa_cuda_row_at_once(row->align);
-    return rows / of_block + (rows % of_block != 0);
+    return md_fa_cuda_row_blocks(target, row->align, row->lanes, rows, of_block);
 }
 
 void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,

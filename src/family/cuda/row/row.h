@@ -106,6 +106,9 @@ void md_fa_cuda_row_features(md_fa_features *out, const md_fa_target *target, co
                              const int64_t *size);
 /** Lines of memory that an access by single elements touches. */
 double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes);
+/** Blocks of a launch, of `of_block` rows at most. Of single elements each SM gets as many, if they are few. */
+int64_t md_fa_cuda_row_blocks(const md_fa_target *target, md_fa_cuda_align align, int32_t lanes, int64_t rows,
+                              int64_t of_block);
 /** Elements of a thread in the code that takes rows of which it holds `held`, in a kernel for `vectors`. */
 double md_fa_cuda_row_own(double vectors, double held);
 /** The same for rows of single elements (md_fa_cuda_row_is_single). */

@@ -51,9 +51,12 @@ void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *tar
     const int32_t k = is_warp(f);
     const md_fa_cuda_row_work *w = md_fa_cuda_row_work_of(&room, target, size);
     const double held = fmin(f->vectors, ceil((double)w->n / f->lanes)), levels = md_fa_stage(target)->row.n_levels;
-    const double of_sm = ceil((double)w->rows / f->rows) / MD_MAX(target->facts->threads, 1),
-                 waves = fmax(ceil(of_sm / f->resident), 1);
-    const double issue = (of_sm < FEW_BLOCKS ? ceil(of_sm) : of_sm) * f->threads / 32 *
+    const double sms = MD_MAX(target->facts->threads, 1),
+                 blocks = (double)md_fa_cuda_row_blocks(target, f->align, f->lanes, w->rows, f->rows),
+                 of_sm = blocks / sms, waves = fmax(ceil(of_sm / f->resident), 1);
+    /* where each SM has as many blocks, they are not full */
+    const double full = ceil((double)w->rows / blocks) / f->rows * of_sm;
+    const double issue = (of_sm < FEW_BLOCKS ? fmax(full, ceil(full * f->rows) / f->rows) : full) * f->threads / 32 *
                          (1 + FURTHER_SLOTS * (f->at_once - 1)) * slots_of(target, f, held) / CLOCK[k];
     const double waiting = BLOCK[k] + (LEVEL[k] * levels * (1 + EACH_WARP[k] * f->lanes / 32) +
                                        ELEMENT[k] * held * (1 + 0.5 * f->epilogue_loads)) *
