@@ -317,7 +317,8 @@ static int64_t blocks_of(const md_fa_target *target, const md_fa_cuda_row *row, 
     const md_st_stage *st = md_fa_stage(target);
     const int64_t rows = md_st_points(target->program, st->n_outer, st->outer, size),
                   of_block = (int64_t)row->rows * md_fa_cuda_row_at_once(row->align);
-    return md_fa_cuda_row_blocks(target, row->align, row->lanes, rows, of_block);
+    return row->spreads ? md_fa_cuda_row_blocks(target, row->align, row->lanes, rows, of_block)
+                        : rows / of_block + (rows % of_block != 0);
 }
 
 void md_fa_cuda_row_geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec,

@@ -28,6 +28,7 @@ typedef struct md_fa_cuda_row {
     bool keeps; /* expensive values are kept in registers between passes */
     bool merges; /* chunks are reduced one by one and merged, if the program allows it */
     bool is_resident; /* the row is read once, into registers: it must fit its threads */
+    bool spreads; /* a launch of few blocks may have more of them, so that each SM has as many */
     bool holds_weights; /* what all rows share and only stores use is there for all of a thread's vectors at once */
     /* blocks of an SM for which the compiler leaves registers: 0 as many as fit; 1 half of them, so that a thread has
      * more registers; 2 one */

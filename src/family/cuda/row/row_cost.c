@@ -29,6 +29,8 @@ const md_fa_cuda_row_work *md_fa_cuda_row_work_of(md_fa_cuda_row_work *room, con
     return w;
 }
 
+enum { SHORT_ROW = 512 };
+
 /* ---- Time */
 
 /* A launch. Slots and bytes are those of all its blocks; `waves` are of blocks that run at once. */
@@ -177,6 +179,9 @@ static double rows_us(const launch *l, const times *t)
     if (l->waves > 1)
         us *= 1 + (waves - l->waves) / waves * TAIL_PART / waves;
     us *= 1 + MANY_PART * fmax(l->held * f->width / 32 - 1, 0);
+    if (f->is_resident && f->align == MD_FA_CUDA_ANY && f->lanes > 1 && f->lanes <= 32 && l->n <= SHORT_ROW)
+        us *= WARP_ANY + WARP_ANY_WEIGHT * f->epilogue_loads + WARP_ANY_STORE * l->program->has_elements +
+              (f->width > 4 ? WARP_ANY_SHORT : 0);
     if (f->is_resident && f->has_arg)
         us *= 1 + ARG_HELD_PART * fmax(l->held - ARG_HELD, 0);
     return fmax(us, (l->bytes + t->missed) / md_fa_cuda_bytes_per_us(l->target->facts) *

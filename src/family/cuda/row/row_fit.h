@@ -97,4 +97,11 @@ MD_FIT(LATENCY_PART, 0.03893)
 /* Issue slots an SM has, against the device's rate of fma. */
 MD_FIT(SLOT_PART, 1.14)
 
+/* Short rows of groups inside a warp that begin at no boundary take so much more: at all, for each weight, if they
+ * store elements, and if these have 16 bits (1,000 to 65,000 rows of up to 399 elements: 2026-11-30-h200-rows). */
+MD_FIT(WARP_ANY, 1.06)
+MD_FIT(WARP_ANY_WEIGHT, 0.0609)
+MD_FIT(WARP_ANY_STORE, 0.0001063)
+MD_FIT(WARP_ANY_SHORT, 0.1933)
+
 #endif

@@ -16,7 +16,8 @@ static md_fa_cuda_row row_of(const md_fa_config *config)
                             .keeps = config->value[KEEP],
                             .occupancy = config->value[OCCUPANCY],
                             .align = (md_fa_cuda_align)config->value[ALIGN],
-                            .is_resident = true};
+                            .is_resident = true,
+                            .spreads = true};
 }
 
 static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *config)

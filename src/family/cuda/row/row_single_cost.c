@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { FEW_BLOCKS = 4 /* on an SM: the busiest counts */ };
+static const double FEW_BLOCKS[] = {4, 12}; /* on an SM: the busiest counts */
 
 /* Lines of memory that the lanes of a warp touch at once: groups of few lanes lie in as many rows. */
 double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes)
@@ -56,13 +56,13 @@ void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *tar
                  of_sm = blocks / sms, waves = fmax(ceil(of_sm / f->resident), 1);
     /* where each SM has as many blocks, they are not full */
     const double full = ceil((double)w->rows / blocks) / f->rows * of_sm;
-    const double issue = (of_sm < FEW_BLOCKS ? fmax(full, ceil(full * f->rows) / f->rows) : full) * f->threads / 32 *
+    const double issue = (of_sm < FEW_BLOCKS[k] ? fmax(full, ceil(full * f->rows) / f->rows) : full) * f->threads / 32 *
                          (1 + FURTHER_SLOTS * (f->at_once - 1)) * slots_of(target, f, held) / CLOCK[k];
     const double waiting = BLOCK[k] + (LEVEL[k] * levels * (1 + EACH_WARP[k] * f->lanes / 32) +
                                        ELEMENT[k] * held * (1 + 0.5 * f->epilogue_loads)) *
                                           (1 + FURTHER_ROW * (f->at_once - 1));
-    const double us = START[k] + FIRST_BLOCKS[k] * fmin(of_sm, f->resident) + waves * waiting + issue +
-                      MEMORY[k] * w->bytes / target->facts->memory_gbps * 1e-3;
+    const double us = START[k] + FIRST_BLOCKS[k] * fmin(of_sm, f->resident) + waves * waiting +
+                      md_fa_norm(issue, MEMORY[k] * w->bytes / target->facts->memory_gbps * 1e-3, NORM[k]);
     *out = (md_fa_features){
         .ops_rate = 1, .parallel = 1, .launches = 1, .serial_us = fmax(us - MD_FA_CUDA_LAUNCH_US, 0.01)};
 }
