@@ -32,6 +32,7 @@ typedef struct md_fa_transpose {
     /* of a copy: indices whose axes stand right before those of the lanes, and of `index`, in both tensors, fastest
      * first. Where the tensors are contiguous they run as one with it */
     int32_t n_before[2], before[2][MD_MAX_RANK];
+    bool is_batched; /* such tensors are matrices one after the other: [.., lanes, lines] becomes [.., lines, lanes] */
 } md_fa_transpose;
 enum { MD_FA_OF_LANES, MD_FA_OF_LINES }; /* numbers of n_before and before */
 

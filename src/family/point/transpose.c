@@ -90,6 +90,22 @@ static void find_before(md_fa_transpose *out, int32_t of, const md_st_stage *st,
     }
 }
 
+/* True if a copy moves the lines behind the lanes, and all else stays in front, as it was. */
+static bool is_batched(const md_fa_transpose *t, const md_st_stage *st, const md_fx_formula *f)
+{
+    const md_st_store *store = &st->store[0];
+    const md_fx_node *load = store->value;
+    if (st->n_stores != 1 || load->kind != MD_FX_LOAD || t->n != 1 || load->n_args != store->n_subscripts ||
+        f->tensor[load->id].dtype != f->tensor[store->tensor].dtype)
+        return false;
+    const int32_t lanes = t->n_before[MD_FA_OF_LANES] + 1, lines = t->n_before[MD_FA_OF_LINES] + 1,
+                  rest = load->n_args - lanes - lines;
+    for (int32_t i = 0; i < rest; i++)
+        if (!md_fx_is_index(load->arg[i], store->subscript[i]->id))
+            return false;
+    return rest >= 0 && md_fx_is_index(load->arg[rest + lanes - 1], st->axis);
+}
+
 bool md_fa_transpose_can_merge(const md_fa_transpose *transpose)
 {
     return transpose->n_before[MD_FA_OF_LANES] + transpose->n_before[MD_FA_OF_LINES] > 0;
@@ -113,6 +129,7 @@ static void make_transpose(void *result, const md_st_program *program, int32_t s
         md_cg_visit(md_fa_stage(target), note, &f);
     find_before(out, MD_FA_OF_LANES, md_fa_stage(target), md_fa_stage(target)->axis, out->index);
     find_before(out, MD_FA_OF_LINES, md_fa_stage(target), out->index, md_fa_stage(target)->axis);
+    out->is_batched = is_batched(out, md_fa_stage(target), ((const md_fa_target *)target)->program->formula);
 }
 
 bool md_fa_transpose_find(md_fa_transpose *out, const md_fa_target *target)

@@ -137,9 +137,9 @@ static void test_layouts_of_libraries(void **state)
         {"Y[n,t,u,o] = relu(sum[r,s,c](where(t+r-2 >= 0, X[n,t+r-2,u+s,c], 0) * W[o,r,s,c]))", ""},
         {"Y[n,z,y,x,o] = sum[q,r,s,c](where(z+q >= 1, X[n,z+q-1,y+r,x+s,c], 0) * W[o,q,r,s,c])",
          "1 1 1, 1 1 0, 1 1 0, 041230412304123"},
-        /* of one axis, by planes, without points along an axis: not tried */
+        {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", "1 2 2, 1 2 2, 012301230123"},
+        /* of one axis, without points along an axis: not tried */
         {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c])", ""},
-        {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", ""},
         {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", ""},
         {GROUPED, ""},
         {"Y[t,n] = sum[k](X[t,k] * W[n,k])", ""},
@@ -186,6 +186,8 @@ static const gate gates[] = {
     {"Y[n,y,x,c] = X[n,c,y,x]", "pointwise/flat0_strided0_transpose3_unroll1_threads256", 64},
     {"Y[n,y,x,c] = X[n,c,y,x]", "pointwise/flat0_strided0_transpose4_unroll1_threads256", 64},
     {"Y[n,c,y,x] = X[n,y,x,c]", "pointwise/flat0_strided0_transpose4_unroll1_threads256", 64},
+    {"Y[n,y,x,c] = X[n,c,y,x]", "pointwise/flat0_strided0_transpose5_unroll1_threads256", 64},
+    {"Y[n,c,y,x] = X[n,y,x,c]", "pointwise/flat0_strided0_transpose5_unroll1_threads256", 64},
 };
 
 static void compile(const gate *g)

@@ -53,4 +53,14 @@ md_status md_fa_cuda_transpose_emit(md_kn_source *out, const md_fa_target *targe
 void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *target, md_fa_cuda_tiling tiling,
                                    const int64_t *size);
 
+/* ---- slabs.c */
+
+/* Transposes of matrices with a short side: a run of memory of one tensor in shared memory. */
+
+md_status md_fa_cuda_slabs_emit(md_kn_source *out, const md_fa_target *target);
+void md_fa_cuda_slabs_geometry(md_kn_geometries *out, const md_fa_target *target, const int64_t *size);
+void md_fa_cuda_slabs_envelope(md_kn_envelope *out, const md_fa_target *target);
+/** True if the stage is such a copy, and its shorter side short enough; `size` NULL: at some sizes. */
+bool md_fa_cuda_slabs_fit(const md_fa_target *target, const int64_t *size);
+
 #endif

@@ -9,8 +9,8 @@
 #include <math.h>
 
 enum { FLAT, STRIDED, TRANSPOSE, UNROLL, THREADS };
-/* values of TRANSPOSE: tiles, also for tensors whose rows are unaligned, and the same with indices run as one */
-enum { UNALIGNED = 2, MERGED, MERGED_UNALIGNED };
+/* values of TRANSPOSE: tiles, also for tensors whose rows are unaligned, the same with indices run as one; slabs */
+enum { UNALIGNED = 2, MERGED, MERGED_UNALIGNED, SLABS };
 
 static md_fa_cuda_tiling tiling_of(const md_fa_config *config)
 {
@@ -35,21 +35,22 @@ static bool applies(const md_fa_target *target)
 }
 
 /* Tiles have a fixed size: one variant of each kind. */
-static bool is_transpose_legal(const md_fa_target *target, const md_fa_config *config)
+static bool is_transpose_legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_transpose transpose;
     bool is_plain = !config->value[FLAT] && !config->value[STRIDED];
     return is_plain && config->value[UNROLL] == 1 && config->value[THREADS] == 256 &&
            md_fa_transpose_find(&transpose, target) &&
-           (config->value[TRANSPOSE] < MERGED || md_fa_transpose_can_merge(&transpose));
+           (config->value[TRANSPOSE] < MERGED || config->value[TRANSPOSE] == SLABS ||
+            md_fa_transpose_can_merge(&transpose)) &&
+           (config->value[TRANSPOSE] < SLABS || md_fa_cuda_slabs_fit(target, size));
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     bool has_axis = md_fa_stage(target)->axis >= 0, strided = config->value[STRIDED];
-    (void)size;
     if (config->value[TRANSPOSE])
-        return is_transpose_legal(target, config);
+        return is_transpose_legal(target, config, size);
     if (config->value[FLAT] && (strided || !md_fa_cuda_point_can_flatten(target)))
         return false;
     /* a vector of half bytes is 16 elements, which take 32 registers when unpacked: 64 were too few for four of them */
@@ -61,7 +62,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
-    if (config->value[TRANSPOSE])
+    if (config->value[TRANSPOSE] == SLABS)
+        md_fa_cuda_slabs_envelope(out, target);
+    else if (config->value[TRANSPOSE])
         md_fa_transpose_envelope(out, target, tiling_of(config).is_merged);
     else
         md_fa_cuda_point_envelope(out, target, &point);
@@ -70,7 +73,9 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 static void place(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_cuda_point point = point_of(config);
-    if (config->value[TRANSPOSE])
+    if (config->value[TRANSPOSE] == SLABS)
+        md_fa_cuda_slabs_geometry(out, target, size);
+    else if (config->value[TRANSPOSE])
         md_fa_cuda_transpose_geometry(out, target, tiling_of(config), size);
     else
         md_fa_cuda_point_geometry(out, target, &point, size);
@@ -85,6 +90,8 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
 static md_status emit(md_kn_source *out, const md_fa_target *target, const md_fa_config *config)
 {
     md_fa_cuda_point point = point_of(config);
+    if (config->value[TRANSPOSE] == SLABS)
+        return md_fa_cuda_slabs_emit(out, target);
     return config->value[TRANSPOSE] ? md_fa_cuda_transpose_emit(out, target, tiling_of(config))
                                     : md_fa_cuda_point_emit(out, target, &point);
 }
@@ -100,6 +107,15 @@ static double wasted_part(const md_fa_target *target, const md_fa_config *config
     return config->value[STRIDED] ? (is_narrow ? SINGLE_NARROW : SINGLE) : 0;
 }
 
+/* The part of the tiles that has elements. */
+static double used_part(const md_fa_target *target, const md_fa_transpose *transpose, const int64_t *size)
+{
+    const double tile = 8.0 * md_fa_cuda_width(target->program, target->stage),
+                 lanes = (double)md_fa_transpose_points(transpose, target, MD_FA_OF_LANES, size),
+                 lines = (double)md_fa_transpose_points(transpose, target, MD_FA_OF_LINES, size);
+    return lanes * lines / (fmax(ceil(lanes / tile) * ceil(lines / tile), 1) * tile * tile);
+}
+
 /* The rate of tiles relative to a copy, for contiguous tensors (H200), by whether rows of the output and rows of the
  * transposed tensor are aligned. */
 static double tile_rate(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -110,12 +126,15 @@ static double tile_rate(const md_fa_target *target, const md_fa_config *config, 
     int32_t width = md_fa_cuda_width(target->program, target->stage);
     if (!md_fa_transpose_find(&transpose, target))
         return 1;
+    if (config->value[TRANSPOSE] == SLABS)
+        return SLAB_RATE;
     if (!tiling.is_merged)
         transpose.n_before[MD_FA_OF_LANES] = transpose.n_before[MD_FA_OF_LINES] = 0;
     bool is_unaligned = md_fa_transpose_points(&transpose, target, MD_FA_OF_LANES, size) % width != 0,
          are_transposed_unaligned = md_fa_transpose_points(&transpose, target, MD_FA_OF_LINES, size) % width != 0;
     int32_t where = is_unaligned ? 2 : are_transposed_unaligned ? 1 : 0, kind = tiling.is_unaligned;
-    return width > 4 ? narrow[kind][where] : wide[kind][where];
+    const double rate = width > 4 ? narrow[kind][where] : wide[kind][where];
+    return rate * (1 - TILE_USED * (1 - used_part(target, &transpose, size)));
 }
 
 /* The longer of two, us: moving the bytes, and beginning all blocks, of which those with one vector a thread are over
@@ -172,7 +191,7 @@ const md_fa_family md_fa_cuda_pointwise = {
     .n_fields = 5,
     .field = {{"flat", 0, 2, {1, 0}},
               {"strided", 1, 2, {0, 1}},
-              {"transpose", 0, 5, {1, 0, 2, 3, 4}},
+              {"transpose", 0, 6, {1, 0, 2, 3, 4, 5}},
               {"unroll", 1, 3, {1, 2, 4}},
               {"threads", 256, 3, {256, 128, 512}}},
     .applies = applies,

@@ -28,6 +28,10 @@ MD_FIT_LIST(TILE_ANY, 0.84, 0.80, 0.84)
 MD_FIT_LIST(TILE_NARROW_ALIGNED, 0.88, 0.66, 0.58)
 MD_FIT_LIST(TILE_NARROW_ANY, 0.80, 0.63, 0.72)
 
+/* The rate of slabs, a guess; the part of a tile's time that goes with the elements in it. */
+MD_FIT(SLAB_RATE, 0.75)
+MD_FIT(TILE_USED, 0.25)
+
 /* us: beyond a launch. */
 MD_FIT(START, 0.6432)
 

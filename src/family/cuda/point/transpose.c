@@ -91,6 +91,7 @@ void md_fa_cuda_transpose_geometry(md_kn_geometries *out, const md_fa_target *ta
     launch->grid[2] = (int32_t)(has_room ? points : 1);
     launch->block[1] = launch->block[2] = 1;
     launch->block[0] = threads_of(target);
+    launch->overlaps = true;
     for (int32_t i = 0; i < w.transpose.n; i++) {
         int64_t bytes = (int64_t)md_dtype_size(target->program->formula->tensor[w.transpose.load[i]->id].dtype);
         launch->scratch_bytes += rows * (tile * bytes + 4);

@@ -168,5 +168,5 @@ bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
         f.stage->n_k != p->load[MD_CG_B]->n_args - 1)
         return false;
     out->has_planes = has_planes(out, f.formula);
-    return is_tried(out) && !out->has_planes;
+    return is_tried(out);
 }
