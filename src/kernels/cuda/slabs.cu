@@ -1,6 +1,6 @@
-/* Transposes contiguous matrices with a short side, one after the other: [lanes, lines] to [lines, lanes]. A block takes
- * a part of the longer side with all of the shorter one, a slab: a run of memory in one of the tensors, however short
- * rows are, and rows of the part in the other one. In shared memory the slab lies as in the former.
+/* Transposes contiguous matrices with a short side, one after the other: [lanes, lines] to [lines, lanes]. A block
+ * takes a part of the longer side with all of the shorter one, a slab: a run of memory in one of the tensors, however
+ * short rows are, and rows of the part in the other one. In shared memory the slab lies as in the former.
  *
  * md_config.h: MD_THREADS, md_e: an unsigned type as wide as the elements. md_expr.h: md_params, md_lanes(p),
  * md_transposed_size(p), md_source(p), md_target(p): the tensors' data. */

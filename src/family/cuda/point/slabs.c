@@ -42,9 +42,9 @@ static const char *side_miss(const md_kn_envelope *envelope, const md_kn_shape *
         lanes *= (double)shape->size[dim[i]];
     for (int32_t i = 0; i < rule[N_LINES]; i++)
         lines *= (double)shape->size[dim[rule[N_LANES] + i]];
-    return MD_MIN(lanes, lines) > MOST_ACROSS    ? "no short side"
+    return MD_MIN(lanes, lines) > MOST_ACROSS  ? "no short side"
            : lanes * lines > (double)(1 << 30) ? "more elements than numbers of 32 bits"
-                                                 : NULL;
+                                               : NULL;
 }
 
 void md_fa_cuda_slabs_envelope(md_kn_envelope *out, const md_fa_target *target)
@@ -77,7 +77,8 @@ void md_fa_cuda_slabs_geometry(md_kn_geometries *out, const md_fa_target *target
     (void)md_fa_transpose_find(&t, target);
     const int64_t lanes = md_fa_transpose_points(&t, target, MD_FA_OF_LANES, size),
                   lines = md_fa_transpose_points(&t, target, MD_FA_OF_LINES, size),
-                  all = md_st_points(target->program, st->n_outer, st->outer, size) * md_st_size(target->program, st->axis, size),
+                  all = md_st_points(target->program, st->n_outer, st->outer, size) *
+                        md_st_size(target->program, st->axis, size),
                   across = MD_MIN(lanes, lines), length = MD_MAX(lanes, lines), item = (int64_t)item_of(target);
     if (all == 0)
         return;
