@@ -107,6 +107,12 @@ static double wasted_part(const md_fa_target *target, const md_fa_config *config
     return config->value[STRIDED] ? (is_narrow ? SINGLE_NARROW : SINGLE) : 0;
 }
 
+static double short_side(const md_fa_target *target, const md_fa_transpose *transpose, const int64_t *size)
+{
+    return (double)MD_MIN(md_fa_transpose_points(transpose, target, MD_FA_OF_LANES, size),
+                          md_fa_transpose_points(transpose, target, MD_FA_OF_LINES, size));
+}
+
 /* The part of the tiles that has elements. */
 static double used_part(const md_fa_target *target, const md_fa_transpose *transpose, const int64_t *size)
 {
@@ -127,7 +133,7 @@ static double tile_rate(const md_fa_target *target, const md_fa_config *config, 
     if (!md_fa_transpose_find(&transpose, target))
         return 1;
     if (config->value[TRANSPOSE] == SLABS)
-        return SLAB_RATE;
+        return SLAB_RATE / (1 + short_side(target, &transpose, size) / SLAB_SIDE);
     if (!tiling.is_merged)
         transpose.n_before[MD_FA_OF_LANES] = transpose.n_before[MD_FA_OF_LINES] = 0;
     bool is_unaligned = md_fa_transpose_points(&transpose, target, MD_FA_OF_LANES, size) % width != 0,

@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-enum { THREADS = 128, MOST_ACROSS = 512, MOST_DIMS = 3 };
+enum { THREADS = 128, MOST_ACROSS = 128, MOST_DIMS = 3 };
 enum { N_LANES, N_LINES, RULE_DIM }; /* rule_value: how many dims, then those of lanes and of lines */
 
 /* Dims of the lanes, or of the lines. */

@@ -230,6 +230,19 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const md
     out->workspace_bytes = LIBRARY_BYTES;
 }
 
+/* The time of the library's own copies. */
+static double planes_us(const md_fa_target *target, const md_fa_conv_layout *layout, const int64_t *size)
+{
+    double bytes[MD_FA_CONV_TENSORS];
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++) {
+        bytes[t] = BYTES;
+        for (int32_t a = 0; a < layout->n_axes; a++)
+            bytes[t] *= layout->dim[t][a] >= 0 ? (double)size[layout->dim[t][a]] : 1;
+    }
+    return PLANES + (PLANES_OF_IMAGES * (bytes[0] + bytes[2]) + PLANES_OF_FILTER * bytes[1]) /
+                        md_fa_cuda_bytes_per_us(target->facts);
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     md_fa_product sized;
@@ -244,7 +257,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
                  memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
                  aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
     const double us = START + STEP * (double)sized.depth / 64 + fmax(aligned * flops / rate, memory) +
-                      (layout->has_planes ? PLANES * memory : 0);
+                      (layout->has_planes ? planes_us(target, layout, size) : 0);
     md_fa_cuda_product_time_features(out, us, 1);
     out->serial_us += 0.02 * config->value[RANK];
 }
