@@ -28,9 +28,9 @@ MD_FIT_LIST(TILE_ANY, 0.84, 0.80, 0.84)
 MD_FIT_LIST(TILE_NARROW_ALIGNED, 0.88, 0.66, 0.58)
 MD_FIT_LIST(TILE_NARROW_ANY, 0.80, 0.63, 0.72)
 
-/* The rate of slabs, which takes another part of it away for each so many elements of the short side (H200, 30 November:
- * a filter of 512 x 512 x 3 x 3 some 4 us; with 196 elements half as fast as tiles); the part of a tile's time that goes
- * with the elements in it, a guess. */
+/* The rate of slabs, which falls with the elements of the short side (H200, 30 November: a filter of 512 x 512 x 3 x 3
+ * some 4 us; with 196 elements half as fast as tiles); the part of a tile's time that goes with the elements in it, a
+ * guess. */
 MD_FIT(SLAB_RATE, 0.7)
 MD_FIT(SLAB_SIDE, 64.0)
 MD_FIT(TILE_USED, 0.25)
