@@ -96,6 +96,7 @@ typedef struct md_fx_tensor {
     int32_t stmt; /* OUTPUT, TEMP: the first statement that writes it; -1 for inputs */
     bool is_rewritten; /* an OUTPUT that several statements write, in order; then is_updated holds, too */
     bool is_turned; /* a TEMP that has a tensor's elements with its axes in another order (stage/turn.c) */
+    bool is_apart; /* an INPUT whose axes in front of those that a product sums over are that product's batch */
 } md_fx_tensor;
 
 typedef struct md_fx_scalar {

@@ -150,6 +150,12 @@ const md_fx_node *md_st_take_span(md_st_maker *m, md_st_product *out, const md_f
  * depends on and does not bind. */
 int32_t md_st_densest(const md_fx_formula *formula, const md_fx_node *reduce, int32_t n_outside);
 
+/* ---- turn_find.c ---- */
+
+/** True if an index of one operand stands in front of K in memory, and others behind it (md_fx_tensor.is_apart): each
+ * of its values is a batch, which the other operand does not have. */
+bool md_st_is_in_front(const md_st_maker *m, const md_st_factors *factors, const md_fx_node *reduce, int32_t index);
+
 /* ---- exact.c ---- */
 
 /** The type that a product of integers is exact in: F32, F64 where no sum can be too large for it, else its own. A sum

@@ -140,7 +140,7 @@ static bool bounds_depth(const split *s, int32_t index)
 }
 
 /* Sorts the free indices into groups, in the order of the store. */
-static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
+static bool group(const md_st_maker *m, split *s, const md_fx_node *reduce, const md_st_item *item)
 {
     md_st_product *product = &s->groups;
     for (int32_t i = 0; i < item->n_free; i++) {
@@ -149,7 +149,7 @@ static bool group(split *s, const md_fx_node *reduce, const md_st_item *item)
         a |= !b && s->look_up != NULL && md_fx_uses_index(s->look_up, id);
         if (!a && !b && bounds_depth(s, id))
             product->sharing[product->n_sharing++] = id;
-        if ((a && b) || bounds_depth(s, id))
+        if ((a && b) || bounds_depth(s, id) || md_st_is_in_front(m, &s->list, reduce, id))
             product->batch[product->n_batch++] = id;
         else if (a)
             product->m[product->n_m++] = id;
@@ -196,7 +196,7 @@ static bool split_factors(md_st_maker *m, split *s, const md_fx_node *reduce, co
                 continue;
             orient(s, item);
             settle(s);
-            return group(s, reduce, item) && build_side(m, s, 0) && build_side(m, s, 1);
+            return group(m, s, reduce, item) && build_side(m, s, 0) && build_side(m, s, 1);
         }
     return false;
 }

@@ -175,6 +175,7 @@ static bool turn(md_st_turner *t, int32_t stage)
     t->stage = &t->program->stage[stage];
     if (!md_st_find_moves(t) || !has_room(t))
         return false;
+    t->formula->tensor[t->operand[0].load->id].is_apart = md_st_is_matrices(t);
     t->stmt = t->formula->tensor[t->stage->store[0].tensor].stmt;
     for (int32_t i = 0; i < t->n_operands; i++) {
         t->operand[i].turned = -1;

@@ -28,6 +28,9 @@ typedef struct md_st_turner {
 
 /** Whether axes of the stage's operands may be moved; finds operands, and their orders. */
 bool md_st_find_moves(md_st_turner *turner);
+/** Whether the operand whose layout is wrong is a matrix for each of the indices in front of K, as X[n,c,y,x] is
+ * [c, (y,x)] for each n. */
+bool md_st_is_matrices(const md_st_turner *turner);
 /** K in its new order: the run comes last. Returns how many. */
 int32_t md_st_order_k(int32_t out[MD_MAX_RANK], const md_st_turner *turner);
 /** True if the order is another one than the tensor's. */

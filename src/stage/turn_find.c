@@ -230,3 +230,33 @@ bool md_st_find_moves(md_st_turner *t)
     order_all(t);
     return true;
 }
+
+bool md_st_is_matrices(const md_st_turner *t)
+{
+    const md_fx_node *image = t->operand[0].load;
+    return md_st_are_plain(image->n_args, image->arg) && t->stage->product.n_batch == 0 && t->stage->product.n_k == 1;
+}
+
+/* True if an axis of the load that stands in front of those of K runs with the index. */
+static bool is_before_k(const md_fx_node *load, const md_fx_node *reduce, int32_t index)
+{
+    for (int32_t a = 0; a < load->n_args; a++) {
+        if (md_fx_uses_any_index(load->arg[a], reduce->n_bound, reduce->bound))
+            return false;
+        if (md_fx_is_index(load->arg[a], index))
+            return true;
+    }
+    return false;
+}
+
+bool md_st_is_in_front(const md_st_maker *m, const md_st_factors *factors, const md_fx_node *reduce, int32_t index)
+{
+    for (int32_t i = 0; i < factors->n; i++) {
+        const md_fx_node *node = factors->factor[i].node;
+        while (node->kind == MD_FX_CAST)
+            node = node->arg[0];
+        if (node->kind == MD_FX_LOAD && m->formula->tensor[node->id].is_apart && is_before_k(node, reduce, index))
+            return true;
+    }
+    return false;
+}

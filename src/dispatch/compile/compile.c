@@ -62,19 +62,43 @@ static int32_t moved_of(const md_st_program *program, int32_t stage)
     return -1;
 }
 
-/* True if a family takes some product only with its axes moved. */
-static bool moving_helps(const md_ds_compiled *c, const md_st_program *program)
+/* The stage that writes the tensor; -1: it is written on the way to another one. */
+static int32_t writer_of(const md_st_program *program, int32_t tensor)
+{
+    for (int32_t s = 0; s < program->n_stages; s++)
+        if (program->stage[s].store[0].tensor == tensor)
+            return s;
+    return -1;
+}
+
+/* True if a family takes some product only with its axes moved. `written`: the program without moves. */
+static bool moving_helps(const md_ds_compiled *c, const md_st_program *program, const md_st_program *written)
 {
     for (int32_t s = 0; s < program->n_stages; s++) {
-        const int32_t moved = program->stage[s].kind == MD_ST_PRODUCT ? moved_of(program, s) : -1;
-        md_fa_target as_written = {.program = program, .stage = s, .facts = c->facts}, with_moves = as_written;
-        with_moves.stage = moved;
+        const int32_t moved = program->stage[s].kind == MD_ST_PRODUCT ? moved_of(program, s) : -1,
+                      own = moved >= 0 ? writer_of(written, program->stage[s].store[0].tensor) : -1;
+        const md_fa_target as_written = {.program = written, .stage = own, .facts = c->facts},
+                           with_moves = {.program = program, .stage = moved, .facts = c->facts};
         const md_fa_family *f;
-        for (int32_t i = 0; moved >= 0 && (f = md_fa_of(&as_written, i)) != NULL; i++)
+        for (int32_t i = 0; own >= 0 && (f = md_fa_of(&as_written, i)) != NULL; i++)
             if (md_fa_applies(f, &with_moves) && !md_fa_applies(f, &as_written))
                 return true;
     }
     return false;
+}
+
+/* Goes back to the formula as it was written, if no family gains. */
+static md_status keep_if_helpful(md_ds_compiled *c, const md_fx_formula *written)
+{
+    md_st_program *program = NULL, *before = NULL;
+    md_status s = md_st_program_create(&program, c->formula);
+    if (s == MD_OK)
+        s = md_st_program_create(&before, written);
+    if (s != MD_OK || !moving_helps(c, program, before))
+        *c->formula = *written;
+    md_st_program_destroy(&program);
+    md_st_program_destroy(&before);
+    return s;
 }
 
 /* Lets products also run with the axes of their operands moved, where that may be worth it. Custom kernels name the
@@ -89,13 +113,8 @@ static md_status turn(md_ds_compiled *c, const md_ds_compile_options *o)
         return md_fail_memory();
     *written = *c->formula;
     md_status s = md_st_turn(&is_changed, c->formula);
-    if (s == MD_OK && is_changed && o->policy.axes != MD_AXES_BOTH) {
-        md_st_program *program = NULL;
-        s = md_st_program_create(&program, c->formula);
-        if (s != MD_OK || !moving_helps(c, program))
-            *c->formula = *written;
-        md_st_program_destroy(&program);
-    }
+    if (s == MD_OK && is_changed && o->policy.axes != MD_AXES_BOTH)
+        s = keep_if_helpful(c, written);
     free(written);
     return s;
 }

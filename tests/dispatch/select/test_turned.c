@@ -196,6 +196,22 @@ static void only_what_gains_is_moved(void **state)
     }
 }
 
+/* Planes of a 1 x 1 filter are a matrix for each image, whose products need no copies. */
+static void planes_are_matrices(void **state)
+{
+    static const char text[] = "Y[n,o,y,x] = sum[c](X[n,c,y,x] * W[o,c])";
+    static const sizes aligned = {32, 64, 256, 56}, unaligned = {32, 256, 1024, 14};
+    md_ds_op *op = NULL;
+    (void)state;
+    assert_ok(create(&op, text, &(how){.sizes = NULL}));
+    assert_int_equal(op->n_stages, 4);
+    assert_int_equal(op->program->stage[0].product.n_batch, 1);
+    check_has(op, &aligned, "gemm_wgmma/");
+    check_has(op, &aligned, "the product as its operands lie (model): ");
+    check_has(op, &unaligned, "a product with axes moved (model): ");
+    md_ds_op_destroy(&op);
+}
+
 /* While the parts' kernels are built the product serves as it is. */
 static void the_product_serves_meanwhile(void **state)
 {
@@ -227,6 +243,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pins_choose_the_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(policies_keep_the_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_what_gains_is_moved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(planes_are_matrices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_product_serves_meanwhile, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
