@@ -1,12 +1,13 @@
 """Convolutions of ResNet-50 beside PyTorch's, JSON lines.
 
     judge_convolution.py [--batches 1,7] [--layers 3] [--rounds 15] [--layout nchw] [--threads 1] [--seed 1]
-                         [--device cuda] [--pin VARIANT]...
+                         [--device cuda] [--pin VARIANT]... [--kept]
 
 Both run with the same number of threads, in turns, in one process. With one thread times are the processor's, which a busy
 machine disturbs least, else the wall's; the least of all rounds counts. Data come from the seed. On a GPU operands are
 bf16, times are those of graphs of ten calls, and PyTorch's is the better of both layouts by cuDNN's benchmarks;
---pin times these variants instead of the pick, a line each."""
+--pin times these variants instead of the pick, a line each; --kept: the filter is constant, so that it is packed, or its axes
+are moved, once."""
 import argparse
 import json
 import math
@@ -82,7 +83,8 @@ def judge(layer, batch, options, pin):
     x, w, y, mine = tensors(layer, batch, options)
     static = {"o": out, "c": channels} | ({"r": kernel, "s": kernel} if kernel > 1 else {})
     text = formula(kernel, stride, options.layout, "bf16" if options.device == "cuda" else "f32")
-    op = md.op(text, static=static, pin=pin, hints="n=1,7 y=7,56 x=7,56")
+    op = md.op(text, static=static, pin=pin, hints="n=1,7 y=7,56 x=7,56",
+               constant="W" if options.kept else None)
     op.call(*mine)
     op.wait()
     want = F.conv2d(x, w, stride=stride, padding=kernel // 2)
@@ -97,8 +99,10 @@ def judge(layer, batch, options, pin):
     ours, *theirs = turns(options.rounds, lambda: op.call(*mine), *rivals)
     flops = 2 * y.numel() * channels * kernel * kernel
     return {"layer": layer, "batch": batch, "layout": options.layout, "ours_us": ours * 1e6, "torch_us": min(theirs) * 1e6,
-            "ratio": min(theirs) / ours, "gflops": flops / ours / 1e9, "torch_gflops": flops / min(theirs) / 1e9,
-            "error": error, "variant": op.choice(*mine[1:], out=mine[0])["stages"][0]["variant"]}
+            "torch_same_layout_us": theirs[0] * 1e6, "ratio": min(theirs) / ours, "gflops": flops / ours / 1e9,
+            "torch_gflops": flops / min(theirs) / 1e9,
+            "error": error, "variant": " ".join(stage["variant"] for stage in op.choice(*mine[1:], out=mine[0])["stages"]
+                                                if stage["variant"] != "idle")}
 
 
 def read_options():
@@ -109,6 +113,7 @@ def read_options():
     parser.add_argument("--layout", default="nchw", choices=("nchw", "nhwc"))
     parser.add_argument("--pin", action="append")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--kept", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
