@@ -146,7 +146,7 @@ static const struct {
     form_fn form;
     bool with_reductions, with_scans, with_scatter;
 } kinds[] = {
-    {form_pointwise, false, false, true},  {md_st_form_product, true, false, false},
+    {form_pointwise, false, false, true},  {md_st_form_product, true, false, true},
     {md_st_form_scan, false, true, false}, {md_st_form_row, true, false, false},
     {form_nest, true, true, true},
 };

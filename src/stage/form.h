@@ -136,6 +136,8 @@ int32_t md_st_group_index(md_st_maker *m, const md_fx_node *reduce, const md_fx_
 /** Puts the index in the place of the look-up in all factors that depend on k. False where memory is short. */
 bool md_st_name_groups(md_st_maker *m, md_st_factors *list, const md_st_set *k, const md_fx_node *look_up,
                        int32_t group);
+/** True if results are stored where plain indices say, or if rows alone say where, each a run along the last index. */
+bool md_st_suits_stores(const md_st_product *product, int32_t n, const md_st_item *item);
 
 /* ---- span.c: products whose K has bounds by batch ---- */
 

@@ -1,5 +1,5 @@
 /* Products whose rows look up which matrix they are multiplied by: W[eid[t],n,k]. An index of its own stands for the
- * look-up, so that the matrices are an operand like any other. */
+ * look-up, so that the matrices are an operand like any other. And products whose results a look-up places. */
 #include "stage/form.h"
 
 static const char GROUP[] = "group";
@@ -125,4 +125,23 @@ int64_t md_st_groups(const md_st_program *program, int32_t stage, const int64_t 
     least_axis l = {.program = program, .size = size, .least = INT64_MAX};
     md_st_each_group_axis(&program->stage[stage].product, take_axis, &l);
     return l.least == INT64_MAX ? 0 : l.least;
+}
+
+bool md_st_suits_stores(const md_st_product *product, int32_t n, const md_st_item *item)
+{
+    const md_fx_node *last = item->n_subscripts > 0 ? item->subscript[item->n_subscripts - 1] : NULL;
+    const md_st_set columns = md_st_set_of(product->n_n, product->n);
+    bool is_plain = true;
+    for (int32_t i = 0; i < n; i++)
+        is_plain &= md_st_is_plain(&item[i]);
+    if (is_plain)
+        return true;
+    if (n != 1 || item->assign != MD_FX_SET || last->kind != MD_FX_INDEX || !md_st_set_has(&columns, last->id))
+        return false;
+    for (int32_t i = 0; i < item->n_subscripts; i++) {
+        const md_st_set used = md_st_indices(item->subscript[i]);
+        if (item->subscript[i]->kind != MD_FX_INDEX && !md_st_set_is_disjoint(&used, &columns))
+            return false;
+    }
+    return true;
 }

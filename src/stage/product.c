@@ -86,10 +86,10 @@ static void orient(split *s, const md_st_item *item)
         return;
     }
     for (int32_t i = item->n_subscripts - 1; i >= 0; i--) {
-        int32_t id = item->subscript[i]->id;
-        if (md_st_set_has(&n, id))
+        int32_t id = item->subscript[i]->kind == MD_FX_INDEX ? item->subscript[i]->id : -1;
+        if (id >= 0 && md_st_set_has(&n, id))
             return;
-        if (!md_st_set_has(&m, id))
+        if (id < 0 || !md_st_set_has(&m, id))
             continue;
         exchange(s);
         return;
@@ -384,7 +384,8 @@ static bool split_all(md_st_maker *m, md_st_stage *out, extractor *e, const md_s
 bool md_st_form_product(md_st_maker *m, md_st_stage *out, int32_t n, md_st_item *item)
 {
     extractor e = {.maker = m};
-    if (!md_st_unify(m, n, item) || !find_sums(m, &e, n, item) || !split_all(m, out, &e, &item[0])) {
+    if (!md_st_unify(m, n, item) || !find_sums(m, &e, n, item) || !split_all(m, out, &e, &item[0]) ||
+        !md_st_suits_stores(&out->product, n, item)) {
         *out = (md_st_stage){.axis = -1};
         return false;
     }

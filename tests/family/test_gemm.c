@@ -106,6 +106,7 @@ static void test_epilogues(void **state)
         "Y[j,i] = tanh(sum[k](A[i,k] * B[k,j]) + R[i,j])",
         "Y[i,j] = silu(sum[k](A[i,k] * B[j,k])) * sum[k](A[i,k] * C[j,k])",
         "Y[i,j] = sum[k](A[i,k] * B[k,j]) * sigmoid(sum[k](A[i,k] * C[k,j]) + bias[j])",
+        "Y[p[i]+4*i,j] = sum[k](A[i,k] * B[j,k]) + bias[j]", /* no two rows at one place */
         "Y:bf16[i,j] = sum[k](A:bf16[i,k] * B:bf16[j,k]) + R:f32[i,j]",
     };
     (void)state;
@@ -113,6 +114,7 @@ static void test_epilogues(void **state)
         for (int l = VARIANT_PACKED; l <= VARIANT_SPREAD; l++) {
             variant_case c = {.formula = cases[i],
                               .dims = "i=29, j=70, k=40",
+                              .high = 4,
                               .scale = 1,
                               .tolerance = i + 1 == MD_COUNT(cases) ? 0.01 : 2e-5,
                               .layout = (variant_layout)l};

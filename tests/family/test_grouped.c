@@ -80,6 +80,7 @@ static void test_kinds(void **state)
         {"Y[i,j] = silu(sum[k](A[i,k] * B[e[i],j,k])) * sum[k](A[i,k] * D[e[i],j,k])", "i=50, j=35, k=50", 1e-3},
         {"Y[i,j] = sum[k](A[r[i],k] * B[e[i],j,k])", "i=50, j=35, k=50", 1e-4},
         {"Y[i,j] = sum[k](A[i//2,k] * B[e[i],k,j])", "i=50, j=35, k=50", 1e-4},
+        {"Y[p[i]+6*i,j] = sum[k](A[i,k] * B[e[i],j,k])", "i=50, j=35, k=50", 1e-4}, /* no two rows at one place */
         {"Y[i,j] = sum[k](silu(A[i,k]) * C[i,k] * B[e[i],j,k])", "i=50, j=35, k=50", 1e-3},
         {"Y[i,j] = w[i] * sum[k](A[i,k] * B[e[i],j,k])", "i=50, j=35, k=50", 1e-4},
         {"Y[i,j] = sum[k,l](A[i,k,l] * B[e[i],j,k,l])", "i=50, j=35, k=5, l=9", 1e-4},

@@ -174,6 +174,9 @@ static const cuda_run list[] = {
      "and x+s <= size(X.4), X[n,c,z+q-1,y+r-1,x+s-1], 0) * W[o,c,q,r,s])",
      MD_BF16,
      {{1, 24, 3, 5, 7, 16, 3, 3, 3, 3, 5, 7}, {2, 40, 2, 4, 3, 8, 3, 3, 3, 2, 4, 3}}},
+    /* rows stored where a look-up says */
+    {"Y[p[i],j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])", MD_BF16, {{129, 264, 200}, {17, 33, 65}, {3, 72, 520}}},
+    {"Y[p[i],j] = sum[k](X[k,i] * W[k,j])", MD_F32, {{132, 260, 100}, {17, 33, 65}, {1, 76, 524}}},
 };
 
 int main(void)
