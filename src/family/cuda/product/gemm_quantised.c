@@ -92,10 +92,16 @@ static md_dtype qparam_of(const quantised_spec *s, const md_cg_quantised_product
     return type;
 }
 
-/* Pieces of 16 bytes of a stage. */
+/* Pieces of 16 bytes of an operand in a stage, and of both. */
+static int64_t pieces_of_operand(const quantised_spec *s, int32_t operand)
+{
+    const int64_t lines = operand == MD_CG_A ? s->rows : (int64_t)s->tiled.p.n_products * s->columns;
+    return lines * line_bytes(s, operand) / 16;
+}
+
 static int64_t pieces_of(const quantised_spec *s)
 {
-    return (s->rows * line_bytes(s, MD_CG_A) + s->tiled.p.n_products * s->columns * line_bytes(s, MD_CG_B)) / 16;
+    return pieces_of_operand(s, MD_CG_A) + pieces_of_operand(s, MD_CG_B);
 }
 
 /* True if half the registers do: few sums and pieces, and no qparams wait in them. */
@@ -188,9 +194,17 @@ static double widening(const quantised_spec *s, int32_t operand)
 }
 
 /* True if lines of an operand along K begin anywhere: their pieces are loaded element by element. */
-static bool is_odd(const quantised_spec *s, int64_t depth)
+static bool is_odd(const quantised_spec *s, int32_t operand, int64_t depth)
 {
-    return depth * md_dtype_bits(dtype_of(s, MD_CG_A)) % 128 || depth * md_dtype_bits(dtype_of(s, MD_CG_B)) % 128;
+    return depth * md_dtype_bits(dtype_of(s, operand)) % 128;
+}
+
+/* Instructions of all warps of a block to copy an operand's pieces of a stage. */
+static double copying(const quantised_spec *s, int32_t operand, int64_t depth)
+{
+    const double a_piece =
+        is_odd(s, operand, depth) ? ODD_ELEMENT * 128 / md_dtype_bits(dtype_of(s, operand)) : PIECE;
+    return a_piece * (double)pieces_of_operand(s, operand) / 32;
 }
 
 /* Instructions of all warps of a block for a stage. */
@@ -202,7 +216,7 @@ static double instructions(const quantised_spec *s, int64_t depth)
     double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY;
     if (has_qparams(s))
         step += (sums * QPARAM_SUMS + lines_b * QPARAM_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
-    return step * s->depth / STEP_DEPTH + (is_odd(s, depth) ? ODD_PIECE : PIECE) * (double)pieces_of(s) / 32;
+    return step * s->depth / STEP_DEPTH + copying(s, MD_CG_A, depth) + copying(s, MD_CG_B, depth);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -224,7 +238,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
                  issue = rounds * stages * instructions(s, sized->depth) / (issued * clock * 1e3),
                  memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY),
                  waiting = ceil(blocks / (sms * s->tiled.tiles.resident)) * stages *
-                           (is_odd(s, sized->depth) ? ODD_LATENCY : LATENCY);
+                           (is_odd(s, MD_CG_A, sized->depth) || is_odd(s, MD_CG_B, sized->depth) ? ODD_LATENCY
+                                                                                                 : LATENCY);
     const double us = sqrt(issue * issue + memory * memory + waiting * waiting) + START +
                       (s->split > 1 ? SUM + results * s->split / SUM_RATE : 0) +
                       md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
