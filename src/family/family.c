@@ -174,10 +174,10 @@ void md_fa_geometry_of(md_kn_geometries *out, const md_fa_family *family, const 
 
 /* ---- Names */
 
-/* True if the name leaves the field out: it has its default, and only a search tries other values. */
+/* True if the name leaves the field out. */
 static bool is_left_out(const md_fa_field *field, int32_t value)
 {
-    return field->n == 1 && field->more > 0 && value == field->initial;
+    return (field->is_quiet || (field->n == 1 && field->more > 0)) && value == field->initial;
 }
 
 void md_fa_name(char out[MD_FA_NAME], const md_fa_family *family, const md_fa_config *config)

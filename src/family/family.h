@@ -11,14 +11,15 @@
 enum { MD_FA_MAX_FIELDS = 8, MD_FA_MAX_VALUES = 20, MD_FA_NAME = 96 };
 
 typedef struct md_fa_field {
-    /* part of a variant's name: "rows" in gemm/rows14_cols32. A field with n == 1 and more > 0 is left out of the name
-     * where it has its default. */
+    /* part of a variant's name: "rows" in gemm/rows14_cols32. Where it has its default, a field is left out of the name
+     * that is_quiet, or that has n == 1 and more > 0. */
     const char *name;
     int32_t initial; /* the default */
     int32_t n; /* values that pools choose among, in order of search */
     int32_t value[MD_FA_MAX_VALUES];
     /* further values that only a measured search tries, since the model hardly tells them apart */
     int32_t more;
+    bool is_quiet;
 } md_fa_field;
 
 typedef struct md_fa_config {
@@ -182,6 +183,8 @@ typedef struct md_fa_family {
     /** Microseconds of a call by what the library answered for it; 0: it has not answered, or the model does not know
      * such an answer. NULL: nothing is known. Thread-safe. */
     md_fa_answer (*library_answer)(md_dev *dev, const md_dev_facts *facts, const md_fa_library_call *call);
+    /** Adds a line for reports on what a variant decides by itself. NULL: nothing. */
+    void (*describe)(md_strbuf *out, const md_fa_target *target, const md_fa_config *config);
     /** The numeric class of a config. NULL: each variant has a class to itself, and nothing is promised. */
     md_fa_class (*numeric)(const md_fa_target *target, const md_fa_config *config);
 } md_fa_family;

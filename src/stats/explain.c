@@ -145,12 +145,24 @@ static json_t *candidates_json(const view *v, int32_t stage)
     return list;
 }
 
+/* What the pick decides by itself, on the device; JSON null if nothing. */
+static json_t *decides_json(const md_ds_op *op, int32_t stage, const md_ds_pick *pick)
+{
+    const md_bd_variant *v = pick->variant >= 0 ? op->stage[stage].variant[pick->variant] : NULL;
+    md_strbuf text = {0};
+    if (v && v->family->describe)
+        v->family->describe(&text, &op->stage[stage].target, &v->config);
+    json_t *line = text.failed ? NULL : text.size > 0 ? json_string(md_strbuf_text(&text)) : json_null();
+    md_strbuf_finish(&text);
+    return line;
+}
+
 static json_t *pick_json(const md_ds_op *op, const md_ds_plan *plan, int32_t stage)
 {
     const md_ds_pick *pick = &plan->stage[stage].pick;
     return json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s}", "pick", md_ds_pick_name(op, plan, stage), "why",
-        md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick), "us",
+        "{s:s, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:s}", "pick", md_ds_pick_name(op, plan, stage), "decides",
+        decides_json(op, stage, pick), "why", md_ds_source_name(pick->source), "slow", is_slow(op, stage, pick), "us",
         pick->source == MD_DS_STORED ? md_json_real(pick->us) : json_null(), "distance", distance_json(pick->distance),
         "runner_up", md_json_text_or_null(pick->runner_up >= 0 ? md_ds_variant_name(op, stage, pick->runner_up) : NULL),
         "margin", md_json_real(pick->margin), "margin_unit", pick->source == MD_DS_NEAREST ? "octaves" : "time");

@@ -66,6 +66,8 @@ static void print_pick(md_strbuf *out, const json_t *stage)
         md_strbuf_printf(out, ", ahead of %s by %.2f%s", runner_up, md_json_number_at(stage, "margin"),
                          strcmp(md_json_text_at(stage, "margin_unit"), "time") ? " octaves" : " of its time");
     md_strbuf_add(out, "\n");
+    if (*md_json_text_at(stage, "decides"))
+        md_strbuf_printf(out, "  %s\n", md_json_text_at(stage, "decides"));
 }
 
 static void print_roof(md_strbuf *out, const json_t *roof)

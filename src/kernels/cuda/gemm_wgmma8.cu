@@ -4,17 +4,77 @@
  *
  * md_config.h: as gemm_wgmma.cu, with MD_OPERAND_BYTES 1, both operands along K, no slices and MD_RESULT 0 or 1; and
  *   MD_IS_INTEGER              sums are integers
- *   md_wgmma_first(d, a, b)    for reals: md_wgmma from 0 on */
+ *   md_wgmma_first(d, a, b)    for reals: md_wgmma from 0 on
+ *   MD_SLICE                   columns whose sums of a stage are made at once, by rows that are loaded into registers
+ *                              once a stage: a tile is larger, since its threads hold its sums and those of a slice.
+ *                              0: all */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
 #include "md_expr.h"
 #include "gemm_epilogue.h"
 #include "wgmma.h"
+#if MD_SLICE
+#define MD_MMA_TYPE bf16
+#include "mma.h"
+#endif
 #include "gemm_wgmma_copy.h"
 
 #if MD_IS_INTEGER
 #include "gemm_wgmma_multiply.h"
+#elif MD_SLICE
+enum { SLICES = MD_BN / MD_SLICE };
+typedef float md_slice[MD_SLICE / 2];
+
+/* The warpgroup's rows of a stage, a step of 32 bytes after the other. */
+typedef unsigned md_stage_rows[4][4];
+
+MD_INLINE void md_load_rows(md_stage_rows &rows, unsigned down)
+{
+    const int lane = threadIdx.x & 31, row = threadIdx.x / 32 % 4 * 16 + (lane & 15);
+    MD_FOR (k, 4)
+        md_ldmatrix(rows[k], down + row * 128 + (((k * 2 + lane / 16) ^ (row & 7)) << 4));
+}
+
+/* Makes the sums of a slice. The other warpgroup multiplies while this one waits and adds. */
+MD_INLINE void md_multiply_slice(md_slice &part, const md_stage_rows &rows, unsigned across)
+{
+    md_wgmma_fence();
+    MD_FOR (k, 4) {
+        const unsigned long long right = md_wgmma_matrix(across + k * 32, 8192);
+        if (k == 0)
+            md_wgmma_first(part, rows[k], right);
+        else
+            md_wgmma(part, rows[k], right);
+    }
+    md_wgmma_commit();
+    md_wgmma_wait<0>();
+}
+
+/* Computes the sums of one tile, slice by slice of each stage. */
+MD_INLINE void md_multiply(md_tile &acc, md_ring &r, int steps, unsigned tiles, unsigned full, unsigned empty)
+{
+    md_slice part;
+    md_stage_rows rows;
+    MD_FOR (j, MD_BN / 2)
+        acc[0][0][j] = 0;
+    MD_ROLLED for (int i = 0; i < steps; i++)
+    {
+        const unsigned stage = tiles + r.stage * STAGE_BYTES;
+        md_bar_wait(full + r.stage * 8, r.phase);
+        md_load_rows(rows, stage + (threadIdx.x / 128 - 1) * (WG_ROWS * 128));
+        MD_FOR (s, SLICES) {
+            md_multiply_slice(part, rows, stage + DOWN_BYTES + s * (MD_SLICE * 128));
+            if (s + 1 == SLICES)
+                md_release(empty + r.stage * 8);
+            MD_FOR (j, MD_SLICE / 2) {
+                asm volatile("" : "+f"(part[j])::"memory");
+                acc[0][0][s * (MD_SLICE / 2) + j] = __fadd_rn(acc[0][0][s * (MD_SLICE / 2) + j], part[j]);
+            }
+        }
+        md_ring_next(r);
+    }
+}
 #else
 /* Issues the products of a stage, whose sums `part` will have. */
 MD_INLINE void md_issue(md_tile &part, const md_ring &r, unsigned tiles, unsigned full)

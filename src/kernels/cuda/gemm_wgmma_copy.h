@@ -89,13 +89,23 @@ MD_INLINE void md_ask(const md_tensor_map *map, int row, int k, int batch, int r
         md_tma_ask(map, k, row + (parts == 2 ? rank * (rows / 2) : 0), batch);
 }
 
-/* The operand of a stage's second product. */
+/* The tensor maps of the operands over the result's columns: of the first product and of the second. A second tile
+ * has its own (gemm_wgmma_second.h). */
+#ifndef MD_MAP_1
+#define MD_IS_SECOND 0
+#define MD_MOVES_REGISTERS (MD_CONSUMERS == 2) /* two warpgroups have enough registers without */
+#ifdef MD_GATHERS
+#define MD_MAP_1 &p.map0
+#else
+#define MD_MAP_1 &p.map1
+#endif
 #if MD_PRODUCTS == 2 && defined MD_GATHERS
 #define MD_MAP_2 &p.map1
 #elif MD_PRODUCTS == 2
 #define MD_MAP_2 &p.map2
 #else
 #define MD_MAP_2 nullptr
+#endif
 #endif
 
 /* A block must not end before what the other one's threads say of its stages has arrived: that would come to a block of

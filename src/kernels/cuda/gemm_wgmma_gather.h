@@ -41,7 +41,7 @@ MD_INLINE void md_produce(const md_params &p, const md_grid &g, unsigned tiles, 
                         md_bar_expect(bar, MD_DEEP * ACROSS_BYTES);
                     MD_FOR (q, MD_PRODUCTS)
                         md_copy<(MD_ALONG_1 == 2), MD_BN, ACROSS_PARTS>(to + DOWN_BYTES + q * ACROSS_ONE,
-                                                                        q ? MD_MAP_2 : &p.map0, at.column, k,
+                                                                        q ? MD_MAP_2 : MD_MAP_1, at.column, k,
                                                                         at.batch * MD_BATCH_1, bar, rank);
                 }
                 unsigned from = to + mine;

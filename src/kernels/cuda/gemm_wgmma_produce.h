@@ -14,7 +14,7 @@ MD_INLINE void md_ask_early(const md_params &p, const md_grid &g, int rank)
               last = min(md_step_of(g, at.slice + 1) * MD_DEEP, first + MD_EARLY / BYTES);
     MD_ROLLED for (int i = first; i < last; i++) MD_FOR (q, MD_PRODUCTS)
     {
-        const md_tensor_map *map = q ? MD_MAP_2 : &p.map1;
+        const md_tensor_map *map = q ? MD_MAP_2 : MD_MAP_1;
         if (MD_SWAPPED)
             md_ask<(MD_ALONG_1 == 2), MD_BM, DOWN_PARTS>(map, at.row, i * BK, batch, rank);
         else

@@ -4,8 +4,10 @@
  * were sorted before (group_rows.cu) or are sorted here; the tiles are those of the units that the device counted.
  *
  * md_config.h: as gemm_wgmma.cu, with MD_SWAPPED 0, MD_CLUSTER 1, operand A along K and MD_RESULT 0 or 1; with
- * MD_GROUPED, groups are batches; MD_SORTS_HERE: as group_here.h. md_expr.h: src/codegen/product/product.h; md_params
- * begins with md_tensor_map of B, the second B where there is one, and the results with MD_RESULT. */
+ * MD_GROUPED, groups are batches; MD_SORTS_HERE: as group_here.h. MD_PICKS: there are two tiles, of which the device
+ * picks one when rows are counted (pick_tile.h, gemm_wgmma_second.h); MD_SECOND_* are the second one's values.
+ * md_expr.h: src/codegen/product/product.h; md_params begins with md_tensor_map of B, the second B where there is one,
+ * and the results with MD_RESULT; with MD_PICKS, of B and the second B for each tile. */
 #include "md_config.h"
 #define MD_GATHERS 1
 #include "prelude.h"
@@ -13,25 +15,38 @@
 #include "md_expr.h"
 #ifdef MD_GROUPED
 #include "grouped.h"
-#ifdef MD_SORTS_HERE
-#include "group_here.h"
+#ifdef MD_PICKS
+#include "pick_tile.h"
 #endif
+#include "group_here.h"
 #endif
 #include "gemm_epilogue.h"
 #include "rows_apart.h"
 #include "wgmma.h"
 
-#include "gemm_wgmma_copy.h"
-
-#include "gemm_wgmma_multiply.h"
-
-#if MD_PRODUCTS == 2
-#define MD_MAP_OF_RESULT map2
-#else
-#define MD_MAP_OF_RESULT map1
+#ifdef MD_PICKS
+enum { MOST_THREADS = 128 * (MD_CONSUMERS + 1) };
+namespace md_first
+{
 #endif
+#include "gemm_wgmma_gathered.h"
+#ifdef MD_PICKS
+}
+#include "gemm_wgmma_second.h"
+namespace md_second
+{
+#include "gemm_wgmma_gathered.h"
+}
 
-#include "gemm_wgmma_epilogue.h"
-
-#include "gemm_wgmma_gather.h"
-#include "gemm_wgmma_run.h"
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+{
+    extern __shared__ unsigned char md_memory[];
+    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
+    md_wait_for_launches(); /* they count the tiles */
+    const int units = md_units_of(p);
+    if (md_picked(p, units))
+        md_second::md_make_tiles(p, md_memory, units);
+    else
+        md_first::md_make_tiles(p, md_memory, units);
+}
+#endif

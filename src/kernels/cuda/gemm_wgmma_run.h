@@ -84,23 +84,19 @@ MD_INLINE void md_consume(const md_params &p, const md_grid &g, unsigned tiles, 
         md_tma_wait_read<0>();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+/* What a block does. units: of rows, of a grouped product. */
+MD_INLINE void md_make_tiles(const md_params &p, unsigned char *md_memory, int units)
 {
-    extern __shared__ unsigned char md_memory[];
-    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
-#ifdef MD_GROUPED
-    md_wait_for_launches(); /* they count the tiles */
-#endif
     const unsigned start = md_shared_address(md_memory), base = (start + 1023) & ~1023u,
                    after = base + MD_STAGES * STAGE_BYTES;
     const unsigned full = after + PARTS_BYTES, empty = full + MD_STAGES * 8;
     unsigned char *buffers = md_memory + (after - start);
-    const md_grid g = md_grid_of(p);
+    const md_grid g = md_grid_of(p, units);
     const int rank = MD_CLUSTER == 2 ? md_cluster_rank() : 0;
     if (threadIdx.x == 0) {
-        md_tma_prefetch(&p.map0);
+        md_tma_prefetch(MD_MAP_1);
 #ifndef MD_GATHERS
-        md_tma_prefetch(&p.map1);
+        md_tma_prefetch(&p.map0);
 #endif
         for (int i = 0; i < MD_STAGES; i++) {
             md_bar_init(full + i * 8, MD_FILLERS);
@@ -122,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     md_wait_for_launches();
 #endif
     if (threadIdx.x < 128) {
-        if (MD_CONSUMERS == 2)
+        if (MD_MOVES_REGISTERS)
             md_registers_down<MD_LOW>();
 #ifdef MD_GATHERS
         md_produce(p, g, base, full, empty, rank, (int *)(md_memory + (empty + MD_STAGES * 8 + 16 - start)));
@@ -134,8 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
         if (threadIdx.x / 32 == 1)
             md_read_ahead(p, g, rank);
 #endif
-    } else {
-        if (MD_CONSUMERS == 2) /* two warpgroups have enough registers without */
+    } else if (!MD_IS_SECOND || threadIdx.x < THREADS) {
+        if (MD_MOVES_REGISTERS)
             md_registers_up<MD_HIGH>();
         md_consume(p, g, base, full, empty, md_memory + (base - start), buffers, rank);
     }
@@ -143,3 +139,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     if (MD_CLUSTER == 2 || MD_CLUSTER_REDUCE)
         md_cluster_meet();
 }
+
+#ifndef MD_PICKS
+extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+{
+    extern __shared__ unsigned char md_memory[];
+    MD_IF_EMPTY_RETURN_BEFORE_WAITING;
+#ifdef MD_GROUPED
+    md_wait_for_launches(); /* they count the tiles */
+    md_make_tiles(p, md_memory, md_units_of(p));
+#else
+    md_make_tiles(p, md_memory, 0);
+#endif
+}
+#endif

@@ -32,7 +32,8 @@ MD_INLINE int md_down_end(const md_params &, const md_tile_at &at) { return at.r
 MD_INLINE int md_down_end(const md_params &p, const md_tile_at &) { return (int)md_points_down(&p); }
 #endif
 
-MD_INLINE md_grid md_grid_of(const md_params &p)
+/* units: of rows, of a grouped product (md_units_of). */
+MD_INLINE md_grid md_grid_of(const md_params &p, int units)
 {
     const int rows = MD_BM * (MD_SHARE_A ? 1 : MD_CLUSTER), columns = MD_BN * (MD_SHARE_A ? MD_CLUSTER : 1);
     md_grid g;
@@ -42,14 +43,9 @@ MD_INLINE md_grid md_grid_of(const md_params &p)
 #ifdef MD_SPANS
     g.p = &p;
 #endif
-#ifdef MD_SORTS_HERE
-    g.unit = md_unit_here;
-    g.rows = md_sort_here(p);
-    g.all = g.rows * g.columns * MD_SPLIT;
-#elif defined MD_GROUPED
-    const md_grouping at = md_grouping_of(md_points_rows(&p), md_points_groups(&p), MD_UNIT_ROWS);
-    g.unit = (const md_unit *)((const int *)p.work0 + at.unit);
-    g.rows = ((const int *)p.work0)[at.n_units];
+#ifdef MD_GROUPED
+    g.unit = md_first_unit(p);
+    g.rows = units;
     g.all = g.rows * g.columns * MD_SPLIT;
 #else
     g.all = g.rows * g.columns * (int)md_points_batch(&p) * MD_SPLIT;

@@ -1,12 +1,16 @@
 /* Sorts the rows of a grouped product by their groups, in one pass that counts, and cuts them into units: what a
  * product needs to know stays on the device. One block. The order of rows inside a group is any: no result depends
- * on it. md_config.h: as grouped.h. md_expr.h: md_points_rows, md_points_groups (p),
+ * on it. md_config.h: as grouped.h; MD_PICKS: units are for one of two
+ * tiles (pick_tile.h). md_expr.h: md_points_rows, md_points_groups (p),
  *   md_look_up(p, row)      what the row looks up
  *   md_group_at(p, value)   the group that this is; -1: none */
 #include "md_config.h"
 #include "prelude.h"
 #include "md_expr.h"
 #include "grouped.h"
+#ifdef MD_PICKS
+#include "pick_tile.h"
+#endif
 
 enum {
     THREADS = 1024,
@@ -37,14 +41,42 @@ MD_INLINE uint64_t md_sums_before(uint64_t mine, uint64_t *all, uint64_t *of_war
     return before + sum - mine;
 }
 
-MD_INLINE void md_cut_units(md_unit *unit, int group, int row, int end)
+MD_INLINE void md_put_unit(md_unit *to, int group, int row, int end, int unit_rows)
 {
-    for (int i = 0; row < end; i++, row += MD_UNIT_ROWS) {
-        unit[i].group = group;
-        unit[i].row = row;
-        unit[i].row_end = min(row + MD_UNIT_ROWS, end);
+    const md_unit unit = {group, row, min(row + unit_rows, end)};
+    *to = unit;
+}
+
+/* Each thread of a warp has a group, whose first unit is number `first`. All cut those of several units together. */
+MD_INLINE void md_cut_units(md_unit *unit, int group, int first, int row, int end, int unit_rows)
+{
+    if (row < end)
+        md_put_unit(unit + first, group, row, end, unit_rows);
+    for (unsigned several = __ballot_sync(~0u, end - row > unit_rows); several; several &= several - 1) {
+        const int lane = __ffs(several) - 1, g = __shfl_sync(~0u, group, lane), f = __shfl_sync(~0u, first, lane),
+                  from = __shfl_sync(~0u, row, lane), to = __shfl_sync(~0u, end, lane);
+        for (int i = 1 + threadIdx.x % 32; from + i * unit_rows < to; i += 32)
+            md_put_unit(unit + f + i, g, from + i * unit_rows, to, unit_rows);
     }
 }
+
+/* Rows of a unit, and which tile it is for. Called by all threads. */
+#ifdef MD_PICKS
+MD_INLINE int md_pick_rows(const md_params &p, int *picked, const int *count, int groups, uint64_t *of_warp)
+{
+    uint64_t mine = 0, all;
+    for (int g = threadIdx.x; g <= groups; g += THREADS)
+        mine += (uint64_t)((count[g] + MD_SECOND_BM - 1) / MD_SECOND_BM) << 32 |
+                (unsigned)((count[g] + MD_UNIT_ROWS - 1) / MD_UNIT_ROWS);
+    (void)md_sums_before(mine, &all, of_warp);
+    const int is_second = md_pick_tile(p, (unsigned)all, (unsigned)(all >> 32));
+    if (threadIdx.x == 0)
+        *picked = is_second;
+    return is_second ? MD_SECOND_BM : MD_UNIT_ROWS;
+}
+#else
+MD_INLINE int md_pick_rows(const md_params &, int *, const int *, int, uint64_t *) { return MD_UNIT_ROWS; }
+#endif
 
 /* Counts rows by group, and keeps the group of each and its place there. */
 MD_INLINE void md_count_rows(const md_params &p, int *work, const md_grouping &at, int *count, int rows, int groups)
@@ -96,18 +128,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     __syncthreads();
     md_count_rows(p, work, at, count, rows, groups);
     __syncthreads();
+    const int unit_rows = md_pick_rows(p, work + at.picked, count, groups, of_warp);
     uint64_t begun = 0;
     for (int first = 0; first <= groups; first += THREADS) {
         const int g = first + threadIdx.x, n = g <= groups ? count[g] : 0;
         uint64_t all;
-        const uint64_t units = (n + MD_UNIT_ROWS - 1) / MD_UNIT_ROWS,
+        const uint64_t units = (n + unit_rows - 1) / unit_rows,
                        before = begun + md_sums_before((uint64_t)n << 32 | units, &all, of_warp);
         begun += all;
         const int row = (int)(before >> 32);
-        if (g <= groups) {
+        if (g <= groups)
             count[g] = row;
-            md_cut_units((md_unit *)(work + at.unit) + (uint32_t)before, g, row, row + n);
-        }
+        md_cut_units((md_unit *)(work + at.unit), g, (int)(uint32_t)before, row, row + n, unit_rows);
     }
     if (threadIdx.x == 0)
         work[at.n_units] = (int)(uint32_t)begun;

@@ -20,8 +20,8 @@ typedef struct md_unit {
 typedef struct md_grouping {
     int64_t most_units;
     /* of the workspace: rows by group (first: md_row_of), the group of each row and its place there, counts of
-     * groups and later their first rows, the number of units, units */
-    int64_t order, group_of, place, count, n_units, unit, all;
+     * groups and later their first rows, the number of units, which of two tiles they are for, units */
+    int64_t order, group_of, place, count, n_units, picked, unit, all;
 } md_grouping;
 
 #ifdef __CUDACC_RTC__
@@ -38,7 +38,8 @@ md_grouping md_grouping_of(int64_t rows, int64_t groups, int64_t block)
     g.place = g.group_of + rows;
     g.count = g.place + rows;
     g.n_units = g.count + groups + 1;
-    g.unit = g.n_units + 1;
+    g.picked = g.n_units + 1;
+    g.unit = g.picked + 1;
     g.all = g.unit + 3 * g.most_units;
     return g;
 }

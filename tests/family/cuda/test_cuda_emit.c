@@ -43,10 +43,11 @@ typedef struct emits {
 static bool asks_early(const md_kn_source *source, bool has_copies)
 {
     const char *text = md_strbuf_text(&source->launch[has_copies].text), *early = "#define MD_EARLY ",
-               *kernel = strstr(text, "__launch_bounds__(THREADS"), *amount = strstr(text, early);
-    const char *ask = kernel ? strstr(kernel, "md_ask_early(p,") : NULL,
-               *wait = ask ? strstr(ask, "md_wait_for") : NULL;
-    return wait && !strstr(wait + 1, "md_wait_for") && amount && (atoi(amount + strlen(early)) > 0) != has_copies;
+               *block = strstr(text, "void md_make_tiles("), *amount = strstr(text, early);
+    const char *ask = block ? strstr(block, "md_ask_early(p,") : NULL, *wait = ask ? strstr(ask, "md_wait_for") : NULL,
+               *again = wait ? strstr(wait + 1, "md_wait_for") : NULL,
+               *kernel = wait ? strstr(wait, "__launch_bounds__(THREADS") : NULL;
+    return kernel && (!again || again > kernel) && amount && (atoi(amount + strlen(early)) > 0) != has_copies;
 }
 
 static bool check_config(void *user, const md_fa_config *config)

@@ -154,6 +154,8 @@ static const gate hopper[] = {
      "gemm_wgmma8/rows128_columns256_pingpong0_cluster2_epilogue1", 168},
     {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e4m3[j,k]) * A[i] * B[j]", MD_BF16,
      "gemm_wgmma8/rows128_columns128_pingpong0_cluster2_epilogue1", 168},
+    {"Y[i,j] = sum[k](X:f8e4m3[i,k] * W:f8e4m3[j,k]) * A[i] * B[j]", MD_BF16,
+     "gemm_wgmma8/rows128_columns256_pingpong0_cluster2_epilogue1_slice128", 168},
     {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,
      "gemm_widened/rows128_columns8_depths1_split4_blocks2", 104},
     {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,

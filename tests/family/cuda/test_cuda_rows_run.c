@@ -45,6 +45,14 @@ static const cuda_run list[] = {
      {{130, 136, 72, 50, 7, 7}, {33, 64, 128, 40, 3, 3}, {8, 72, 256, 9, 5, 5}}}, /* as many of W as of V */
     {"Y[i,j] = sum[k](X[r[i],k] * W[j,k])", MD_BF16, {{129, 264, 200}, {17, 40, 72}, {3, 72, 520}}},
     {"Y[i,j] = sum[k](X[i//4,k] * W[k,j]) + B[j]", MD_F16, {{129, 264, 200}, {17, 40, 72}, {3, 72, 520}}},
+    /* rows stored where a look-up says */
+    {"Y[p[i],j] = sum[k](X[i,k] * W[e[i],j,k]) * G[i]", MD_BF16, {{129, 264, 200}, {17, 40, 72}, {3, 72, 520}}},
+    {"Y[p[i],j] = sum[k](X[r[i],k] * W[j,k]) + B[j]", MD_F16, {{129, 264, 200}, {17, 40, 72}, {3, 72, 520}}},
+    /* so many columns that both tiles of a pick are the faster one somewhere */
+    {"Y[i,j] = sum[k](X[i,k] * W[e[i],j,k])",
+     MD_BF16,
+     {{300, 1544, 40, 3}, {17, 40, 72, 40}, {33, 264, 40, 2}},
+     "gemm_rows/rows128_columns256_epilogue1_pick32"},
 };
 
 int main(void)

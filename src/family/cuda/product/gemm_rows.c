@@ -4,7 +4,8 @@
  * run of memory along K in pieces of 16 bytes. `cluster`: two blocks share operand B; equal to `split`, the blocks of a
  * cluster add up the slices of a tile, otherwise a second launch does. `epilogue`: 0 any; 1 for a single 16-bit result,
  * in registers and by the copy engine or by pieces of rows. `few`: rows of groups, at most 64, are sorted by every
- * block. */
+ * block. `pick`: columns of a second tile, of 64 rows; once the rows of groups are counted, the device picks one of the
+ * two (kernels/cuda/pick_tile.h). */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -15,14 +16,16 @@
 
 #include "kernels/cuda/grouped.h"
 
+#include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, FEW };
+enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, FEW, PICK };
 enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
 enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 64, UNIT_BYTES = 24 };
 
 typedef struct rows_spec {
     md_fa_wgmma_spec wgmma;
+    md_fa_wgmma_shape second; /* no columns: there is none */
     bool is_window;
 } rows_spec;
 _Static_assert(sizeof(rows_spec) <= sizeof(md_fa_spec), "there is room for it");
@@ -71,26 +74,39 @@ static bool product_of(rows_spec *s, int32_t *n_terms, const md_fa_target *targe
     return true;
 }
 
+static md_fa_wgmma_shape shape_of(const rows_spec *s, const md_fa_config *config, int32_t n_terms)
+{
+    const int32_t *v = config->value;
+    md_fa_wgmma_shape shape = {.rows = v[ROWS],
+                               .columns = v[COLUMNS] / s->wgmma.product.n_products,
+                               .cluster = v[CLUSTER],
+                               .is_pingpong = v[PINGPONG],
+                               .has_result = v[EPILOGUE],
+                               .gathers = true,
+                               .sorts_here = v[FEW] ? MOST_FEW : 0,
+                               .line_bytes = line_bytes(s, n_terms, v[ROWS]) + v[FEW] * MOST_FEW * UNIT_BYTES,
+                               .split = v[SPLIT]};
+    shape.is_cluster_reduced = v[SPLIT] > 1 && v[CLUSTER] == v[SPLIT];
+    if (shape.is_cluster_reduced)
+        shape.cluster = 1;
+    md_fa_wgmma_shape_derive(&shape, &s->wgmma.product);
+    return shape;
+}
+
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
     rows_spec *s = out;
-    const int32_t *v = config->value;
     int32_t n_terms = 0;
     if (!product_of(s, &n_terms, target))
         return false;
-    s->wgmma.shape = (md_fa_wgmma_shape){.rows = v[ROWS],
-                                         .columns = v[COLUMNS] / s->wgmma.product.n_products,
-                                         .cluster = v[CLUSTER],
-                                         .is_pingpong = v[PINGPONG],
-                                         .has_result = v[EPILOGUE],
-                                         .gathers = true,
-                                         .sorts_here = v[FEW] ? MOST_FEW : 0,
-                                         .line_bytes = line_bytes(s, n_terms, v[ROWS]) + v[FEW] * MOST_FEW * UNIT_BYTES,
-                                         .split = v[SPLIT]};
-    s->wgmma.shape.is_cluster_reduced = v[SPLIT] > 1 && v[CLUSTER] == v[SPLIT];
-    if (s->wgmma.shape.is_cluster_reduced)
-        s->wgmma.shape.cluster = 1;
-    md_fa_wgmma_shape_derive(&s->wgmma.shape, &s->wgmma.product);
+    s->wgmma.shape = shape_of(s, config, n_terms);
+    s->second = (md_fa_wgmma_shape){.rows = 0};
+    if (config->value[PICK] > 0) {
+        md_fa_config second = *config;
+        second.value[ROWS] = 64;
+        second.value[COLUMNS] = config->value[PICK];
+        s->second = shape_of(s, &second, n_terms);
+    }
     return true;
 }
 
@@ -100,11 +116,21 @@ static bool is_few(const md_fa_target *target, const md_cg_product *p, const int
     return p->is_grouped && (!size || md_st_points(target->program, p->n_rows, p->rows, size) <= MOST_FEW);
 }
 
+/* True if the two tiles are worth a pick: the second is the smaller one, and there is no more than tiles. */
+static bool can_pick(const rows_spec *s, const md_fa_target *target)
+{
+    const md_fa_wgmma_shape *a = &s->wgmma.shape, *b = &s->second;
+    return s->wgmma.product.is_grouped && a->cluster == 1 && a->split == 1 && !a->is_pingpong &&
+           a->rows * a->columns > b->rows * b->columns && md_fa_wgmma_shape_fits(b, target, &s->wgmma.product);
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     rows_spec s;
     md_kn_map map;
     if (!spec_of(&s, target, config) || !md_fa_wgmma_shape_fits(&s.wgmma.shape, target, &s.wgmma.product))
+        return false;
+    if (s.second.columns && !can_pick(&s, target))
         return false;
     const md_fa_wgmma_shape *shape = &s.wgmma.shape;
     const md_fa_cuda_tiles tiles = {.rows = shape->rows, .columns = shape->columns, .split = shape->split};
@@ -116,6 +142,13 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     if (shape->sorts_here && (shape->cluster > 1 || !is_few(target, &s.wgmma.product, size)))
         return false;
     return !shape->has_result || md_fa_wgmma_map_result(&map, &s.wgmma.product);
+}
+
+static bool takes(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size)
+{
+    md_cg_product p;
+    (void)size;
+    return field != PICK || value == 0 || md_cg_product_of(&p, target->program, target->stage, MD_CG_COLUMNS_GROUPED);
 }
 
 /* ---- Where it is right */
@@ -182,13 +215,18 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     md_fa_wgmma_geometry(out, target, tile, &sized);
     if (!s->wgmma.product.is_grouped)
         return;
-    const md_grouping at = md_grouping_of(sized.rows, md_fa_product_groups(target, shape), tile->rows * tile->cluster);
-    const int64_t tiles = at.most_units * ((sized.columns + tile->columns - 1) / tile->columns);
+    const int64_t groups = md_fa_product_groups(target, shape);
+    md_grouping at = md_grouping_of(sized.rows, groups, tile->rows * tile->cluster);
+    int64_t tiles = at.most_units * ((sized.columns + tile->columns - 1) / tile->columns);
+    if (s->second.columns) {
+        at = md_grouping_of(sized.rows, groups, s->second.rows);
+        tiles = MD_MAX(tiles, at.most_units * ((sized.columns + s->second.columns - 1) / s->second.columns));
+    }
     md_kn_geometry *g = &out->launch[tile->sorts_here ? 0 : 1];
     *g = md_fa_cuda_launch(MD_MIN(tiles, MD_MAX(target->facts->threads / tile->cluster, 1)) * tile->cluster,
                            tile->threads);
     g->cluster = tile->cluster;
-    g->scratch_bytes = tile->shared;
+    g->scratch_bytes = MD_MAX(tile->shared, s->second.shared);
     g->overlaps = true;
     if (tile->sorts_here)
         return;
@@ -196,15 +234,51 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
 }
 
-/* Rows are taken to be spread evenly over the groups that have rows. */
-static void spread(md_fa_product *sized, const md_fa_target *target, const int64_t *size)
+/* The work of rows that fall on any group alike, or half of them on one. */
+static md_fa_product spread(const md_fa_product *whole, double groups, int32_t tile_rows, bool is_skewed)
 {
-    const double rows = (double)sized->rows,
-                 groups = fmax((double)md_st_groups(target->program, target->stage, size), 1),
-                 used = md_fa_product_used_groups(groups, rows);
-    sized->batch = (int64_t)ceil(used);
-    sized->rows = (int64_t)ceil(rows / used);
-    sized->bytes = sized->a_bytes + (sized->bytes - sized->a_bytes) * used / groups;
+    md_fa_product sized = *whole;
+    const double rows = (double)whole->rows, even = is_skewed ? ceil(rows / 2) : rows,
+                 used = md_fa_product_used_groups(groups, even),
+                 units = used + (is_skewed ? ceil((rows - even) / tile_rows) : 0);
+    sized.batch = (int64_t)ceil(units);
+    sized.rows = (int64_t)ceil(is_skewed ? fmax(even / used, fmin(rows - even, tile_rows)) : rows / used);
+    sized.bytes = whole->a_bytes + (whole->bytes - whole->a_bytes) * used / groups;
+    return sized;
+}
+
+static double us_of(const md_fa_target *target, const rows_spec *s, const md_fa_wgmma_shape *tile,
+                    const md_fa_product *sized)
+{
+    const md_fa_wgmma variant = {.rows = tile->rows,
+                                 .columns = tile->columns,
+                                 .split = tile->split,
+                                 .cluster = tile->cluster,
+                                 .is_cluster_reduced = tile->is_cluster_reduced,
+                                 .stages = tile->stages * tile->deep,
+                                 .is_pingpong = tile->is_pingpong,
+                                 .has_result = tile->has_result};
+    const double plain = md_fa_wgmma_us(target->facts, sized, &variant, md_fa_enough_us(target)),
+                 memory = sized->bytes / target->facts->memory_gbps * 1e-3;
+    return plain + fmax(plain - memory, 0) * (s->is_window ? MORE_OF_WINDOW : MORE_OF_ROWS);
+}
+
+/* The product of rows of groups. Where the device picks, the time is less by a part of what that saves where half of
+ * the rows are one group's. */
+static double grouped_us(const md_fa_target *target, const rows_spec *s, const md_fa_product *whole,
+                         const int64_t *size)
+{
+    const double groups = fmax((double)md_st_groups(target->program, target->stage, size), 1);
+    double us[2][2]; /* by tile, and by whether rows are skewed */
+    for (int32_t t = 0; t < (s->second.columns ? 2 : 1); t++)
+        for (int32_t skewed = 0; skewed < (s->second.columns ? 2 : 1); skewed++) {
+            const md_fa_wgmma_shape *tile = t ? &s->second : &s->wgmma.shape;
+            const md_fa_product sized = spread(whole, groups, tile->rows, skewed);
+            us[t][skewed] = us_of(target, s, tile, &sized);
+        }
+    if (!s->second.columns)
+        return us[0][0];
+    return fmin(us[0][0], us[1][0]) + PICK_US - SKEWED * fmax(us[0][1] - us[1][1], 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -220,19 +294,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     if (sized.batch == 0 || sized.rows == 0 || sized.columns == 0)
         return;
     const double rows = (double)sized.rows;
-    if (is_grouped)
-        spread(&sized, target, size);
-    const md_fa_wgmma variant = {.rows = tile->rows,
-                                 .columns = tile->columns,
-                                 .split = tile->split,
-                                 .cluster = tile->cluster,
-                                 .is_cluster_reduced = tile->is_cluster_reduced,
-                                 .stages = tile->stages * tile->deep,
-                                 .is_pingpong = tile->is_pingpong,
-                                 .has_result = tile->has_result};
-    const double plain = md_fa_wgmma_us(target->facts, &sized, &variant, md_fa_enough_us(target)),
-                 memory = sized.bytes / target->facts->memory_gbps * 1e-3;
-    double us = plain + fmax(plain - memory, 0) * (s->is_window ? MORE_OF_WINDOW : MORE_OF_ROWS);
+    double us = is_grouped ? grouped_us(target, s, &sized, size) : us_of(target, s, tile, &sized);
     if (is_grouped)
         us += tile->sorts_here ? SORT_HERE + SORT_HERE_ROW * rows : SORT + SORT_ROW * ceil(rows / SORT_THREADS);
     md_fa_cuda_product_time_features(out, us, launches);
@@ -241,7 +303,26 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
 static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
     const rows_spec *s = spec;
-    return md_fa_wgmma_emit(out, target, &s->wgmma.shape, &s->wgmma.product);
+    return md_fa_wgmma_emit_picked(out, target, &s->wgmma.shape, s->second.columns ? &s->second : NULL,
+                                   &s->wgmma.product);
+}
+
+/* Which tile a routing gets is decided on the device. */
+static void describe(md_strbuf *out, const md_fa_target *target, const md_fa_config *config)
+{
+    rows_spec s;
+    md_fa_wgmma_tile_time time[2];
+    if (!spec_of(&s, target, config) || !s.second.columns)
+        return;
+    md_fa_wgmma_pick_table(time, target, &s.wgmma.product, &s.wgmma.shape, &s.second);
+    md_strbuf_printf(out,
+                     "rows are counted on the device, which then picks the tile of less time in rounds of %" PRId32 ":",
+                     target->facts->threads);
+    for (int32_t i = 0; i < 2; i++) {
+        const md_fa_wgmma_shape *tile = i ? &s.second : &s.wgmma.shape;
+        md_strbuf_printf(out, "%s %" PRId32 " x %" PRId32 " (%" PRId32 " ns for 64 of K, %" PRId32 " at its end)",
+                         i ? " or" : "", tile->rows, tile->columns, time[i].step_ns, time[i].end_ns);
+    }
 }
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
@@ -257,16 +338,19 @@ static const md_fa_kind kind = {
 const md_fa_family md_fa_cuda_gemm_rows = {
     .name = "gemm_rows",
     .device = MD_DEV_CUDA,
-    .n_fields = 7,
+    .n_fields = 8,
     .field = {{"rows", 128, 3, {128, 64, 256}},
               {"columns", 128, 8, {128, 256, 64, 192, 224, 96, 160, 32}},
               {"pingpong", 0, 2, {0, 1}},
               {"cluster", 1, 4, {1, 2, 4, 8}},
               {"split", 1, 4, {1, 2, 4, 8}},
               {"epilogue", 0, 2, {1, 0}},
-              {"few", 0, 2, {0, 1}}},
+              {"few", 0, 2, {0, 1}},
+              {"pick", 0, 5, {0, 64, 128, 256, 32}, .is_quiet = true}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
+    .takes = takes,
     .numeric = numeric,
+    .describe = describe,
 };

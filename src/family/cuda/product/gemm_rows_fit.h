@@ -18,4 +18,8 @@ MD_FIT(SORT_ROW, 0.12)
 MD_FIT(SORT_HERE, 0.5)
 MD_FIT(SORT_HERE_ROW, 0.05)
 
+/* us that the pick of a tile takes, and the part of calls whose rows are taken to be skewed. */
+MD_FIT(PICK_US, 0.3)
+MD_FIT(SKEWED, 0.25)
+
 #endif

@@ -1,7 +1,8 @@
 /* Family gemm_wgmma8: products of 8-bit operands on Hopper's tensor cores (kernels/cuda/gemm_wgmma8.cu): integers,
  * whose sums are exact; and reals where products may be less exact than f32 (tf32), as these units are. Both operands
  * lie along K at addresses that the copy engine takes. `cluster`: blocks that share an operand. `epilogue`: 0 any; 1
- * for a single 16-bit result, in registers and by the copy engine. */
+ * for a single 16-bit result, in registers and by the copy engine. `slice`, of reals: columns whose sums of a stage are
+ * made at once; without, those of all. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -9,7 +10,7 @@
 #include "family/cuda/product/wgmma_cost.h"
 #include "family/cuda/product/wgmma_shape.h"
 
-enum { ROWS, COLUMNS, PINGPONG, CLUSTER, EPILOGUE };
+enum { ROWS, COLUMNS, PINGPONG, CLUSTER, EPILOGUE, SLICE };
 enum { MOST_REAL_SUMS = 64 }; /* of a thread: it holds those of two stages, too */
 
 typedef struct wgmma8_spec {
@@ -43,6 +44,7 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
                                          .cluster = config->value[CLUSTER],
                                          .is_pingpong = config->value[PINGPONG],
                                          .has_result = config->value[EPILOGUE],
+                                         .slice = config->value[SLICE],
                                          .split = 1};
     md_fa_wgmma_shape_derive(&s->wgmma.shape, p);
     return true;
@@ -58,7 +60,9 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const md_fa_wgmma_shape *shape = &s.wgmma.shape;
     const int32_t rows = shape->is_pingpong || shape->consumers == 1 ? shape->rows : shape->rows / 2,
                   sums = rows / 64 * shape->columns / 2 * s.wgmma.product.n_products;
-    return (s.is_integer || sums <= MOST_REAL_SUMS) &&
+    const bool is_sliced = !s.is_integer && !shape->is_pingpong && rows == 64 && s.wgmma.product.n_products == 1 &&
+                           shape->deep == 1 && sums > MOST_REAL_SUMS;
+    return (shape->slice ? is_sliced && shape->columns % shape->slice == 0 : s.is_integer || sums <= MOST_REAL_SUMS) &&
            (!shape->has_result || md_fa_wgmma_map_result(&map, &s.wgmma.product));
 }
 
@@ -123,12 +127,13 @@ static const md_fa_kind kind = {
 const md_fa_family md_fa_cuda_gemm_wgmma8 = {
     .name = "gemm_wgmma8",
     .device = MD_DEV_CUDA,
-    .n_fields = 5,
+    .n_fields = 6,
     .field = {{"rows", 128, 3, {128, 256, 64}},
               {"columns", 128, 7, {128, 256, 192, 96, 64, 160, 32}},
               {"pingpong", 0, 2, {0, 1}},
               {"cluster", 1, 2, {1, 2}},
-              {"epilogue", 0, 2, {1, 0}}},
+              {"epilogue", 0, 2, {1, 0}},
+              {"slice", 0, 2, {0, 128}, .is_quiet = true}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,

@@ -175,6 +175,17 @@ static double waves_us(const md_dev_facts *facts, const md_fa_product *sized, co
     return us;
 }
 
+void md_fa_wgmma_tile_us(double *step, double *end, const md_dev_facts *facts, const md_fa_product *work,
+                         const md_fa_wgmma *variant)
+{
+    md_fa_product many = *work; /* as where all blocks copy whole tiles */
+    many.batch = 1;
+    many.rows = many.columns = many.depth = 1 << 16;
+    const tiles t = tiles_of(facts, &many, variant);
+    *step = norm4(multiply_us(facts, &many, variant), fill_us(facts, &many, variant, &t, 1));
+    *end = epilogue_us(&many, variant);
+}
+
 static double copies_us(const md_fa_product *sized)
 {
     return COPIES + (double)sized->batch * (double)(sized->rows + sized->columns) * (double)sized->depth *

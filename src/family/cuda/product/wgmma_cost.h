@@ -23,6 +23,10 @@ typedef struct md_fa_wgmma {
  * time between that and its own. */
 double md_fa_wgmma_us(const md_dev_facts *facts, const md_fa_product *work, const md_fa_wgmma *variant,
                       double enough_us);
+/** Microseconds of a tile where all SMs make such tiles: of 128 bytes of K, and of its end. `work`: its sizes do not
+ * count. */
+void md_fa_wgmma_tile_us(double *step, double *end, const md_dev_facts *facts, const md_fa_product *work,
+                         const md_fa_wgmma *variant);
 /** The least time over many tiles: what a library takes that has them all. */
 double md_fa_wgmma_best_us(const md_dev_facts *facts, const md_fa_product *work);
 /** Microseconds that the operations of the epilogue take for each element of a thread, besides storing it. */

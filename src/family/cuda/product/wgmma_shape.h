@@ -14,6 +14,7 @@ typedef struct md_fa_wgmma_shape {
     bool gathers; /* rows of A lie anywhere: threads copy them (kernels/cuda/gemm_wgmma_rows.cu) */
     int32_t sorts_here; /* gathers: most rows of groups that every block sorts for itself; 0: they are sorted before */
     int32_t line_bytes; /* gathers: of shared memory for the places of rows */
+    int32_t slice; /* reals of 8 bits: columns whose sums of a stage are made at once, by rows in registers; 0: all */
     /* has_result: the epilogue works in registers; by_words: and stores from there */
     bool has_result, by_words;
     /* derived; deep: a stage has so many times 128 bytes of K */
@@ -50,6 +51,17 @@ void md_fa_wgmma_features(md_fa_features *out, const md_fa_target *target, const
                           const int64_t *size);
 md_status md_fa_wgmma_emit(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
                            const md_cg_product *product);
+/* What the device knows of a tile when it picks one: ns of 64 of K, and of the tile's end. */
+typedef struct md_fa_wgmma_tile_time {
+    int32_t step_ns, end_ns;
+} md_fa_wgmma_tile_time;
+/** Those of the two tiles by the model, where all SMs make such tiles. */
+void md_fa_wgmma_pick_table(md_fa_wgmma_tile_time time[2], const md_fa_target *target, const md_cg_product *product,
+                            const md_fa_wgmma_shape *shape, const md_fa_wgmma_shape *second);
+/** The same as md_fa_wgmma_emit for rows of groups with two tiles, of which the device picks one; `second`, of 64 rows,
+ * has no more threads than the first one. NULL: there is none. */
+md_status md_fa_wgmma_emit_picked(md_kn_source *out, const md_fa_target *target, const md_fa_wgmma_shape *shape,
+                                  const md_fa_wgmma_shape *second, const md_cg_product *product);
 
 typedef struct md_fa_wgmma_spec {
     md_cg_product product;
