@@ -202,8 +202,7 @@ static bool is_odd(const quantised_spec *s, int32_t operand, int64_t depth)
 /* Instructions of all warps of a block to copy an operand's pieces of a stage. */
 static double copying(const quantised_spec *s, int32_t operand, int64_t depth)
 {
-    const double a_piece =
-        is_odd(s, operand, depth) ? ODD_ELEMENT * 128 / md_dtype_bits(dtype_of(s, operand)) : PIECE;
+    const double a_piece = is_odd(s, operand, depth) ? ODD_ELEMENT * 128 / md_dtype_bits(dtype_of(s, operand)) : PIECE;
     return a_piece * (double)pieces_of_operand(s, operand) / 32;
 }
 
@@ -237,9 +236,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     const double issued = ISSUED * pow(warps / ENOUGH_WARPS, FEWER_WARPS),
                  issue = rounds * stages * instructions(s, sized->depth) / (issued * clock * 1e3),
                  memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY),
-                 waiting = ceil(blocks / (sms * s->tiled.tiles.resident)) * stages *
-                           (is_odd(s, MD_CG_A, sized->depth) || is_odd(s, MD_CG_B, sized->depth) ? ODD_LATENCY
-                                                                                                 : LATENCY);
+                 waiting =
+                     ceil(blocks / (sms * s->tiled.tiles.resident)) * stages *
+                     (is_odd(s, MD_CG_A, sized->depth) || is_odd(s, MD_CG_B, sized->depth) ? ODD_LATENCY : LATENCY);
     const double us = sqrt(issue * issue + memory * memory + waiting * waiting) + START +
                       (s->split > 1 ? SUM + results * s->split / SUM_RATE : 0) +
                       md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
