@@ -278,8 +278,9 @@ static double grouped_us(const md_fa_target *target, const rows_spec *s, const m
         }
     if (!s->second.columns)
         return us[0][0];
-    return fmin(us[0][0], us[1][0]) + (s->wgmma.shape.sorts_here ? PICK_HERE : PICK_SORTED) -
-           SKEWED * fmax(us[0][1] - us[1][1], 0);
+    const int32_t even = us[1][0] < us[0][0]; /* the tile for rows that fall on any group alike */
+    return us[even][0] + (s->wgmma.shape.sorts_here ? PICK_HERE : PICK_SORTED) -
+           SKEWED * fmax(us[even][1] - us[!even][1], 0);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
