@@ -1,6 +1,8 @@
 /* Family gemm_widened: products of few rows of 16-bit activations with constant weights of 4 or 8 bits on Hopper's
  * tensor cores (kernels/cuda/gemm_widened.cu). The weights are packed once, and widened in registers, which the
- * instruction takes; scales and zero points of runs of K come to the sums in f32. Only for ops with `constant`. */
+ * instruction takes; scales and zero points of runs of K come to the sums in f32. Only for ops with `constant`.
+ * `direct`: few rows by instructions of warps (kernels/cuda/gemm_widened_few.cu), each of so many times 16
+ * columns, whose weights go straight to registers. */
 #include "family/cuda/cuda.h"
 
 #include "base/dtype.h"
@@ -14,7 +16,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, DEPTHS, SPLIT, BLOCKS };
+enum { ROWS, COLUMNS, DEPTHS, SPLIT, BLOCKS, DIRECT };
 enum {
     LONGEST_RUN = 128,
     CHUNK_DEPTH = 64,
@@ -24,7 +26,9 @@ enum {
     MOST_STAGES = 16, /* of 64 of K */
     PACK_THREADS = 256,
     MOST_THREADS = 1024,
-    OTHER_REGISTERS = 64 /* of a thread, besides sums */
+    OTHER_REGISTERS = 64, /* of a thread, besides sums */
+    OTHER_OF_DIRECT = 48,
+    ZEROS_OF_DIRECT = 112
 };
 
 typedef struct widened_spec {
@@ -33,6 +37,7 @@ typedef struct widened_spec {
     md_dtype type, weights; /* in which is multiplied; of the weights */
     int32_t run, chunks; /* MD_RUN, MD_CHUNKS */
     int32_t groups, depths, rows, split, stages, blocks, threads; /* rows: of the result, in a tile */
+    int32_t tiles; /* MD_TILES of a direct one; 0: it is none */
     int64_t shared_bytes;
     int32_t most_depth;
     bool has_scale, has_zero;
@@ -45,14 +50,25 @@ static int64_t chunk_bytes(const widened_spec *s)
     return INT64_C(512) * md_dtype_bits(s->weights);
 }
 
+/* Words of a unit, and sums of tiles of 16 columns, and of their runs. */
+static int32_t direct_registers(const widened_spec *s)
+{
+    return s->tiles * (s->chunks * md_dtype_bits(s->weights) + s->rows / 2 * (1 + (s->run > 0))) + s->rows * s->chunks +
+           (s->has_zero ? ZEROS_OF_DIRECT : 0) + OTHER_OF_DIRECT;
+}
+
 static int32_t registers_of(const widened_spec *s)
 {
+    if (s->tiles)
+        return direct_registers(s);
     return s->rows / 2 * (1 + (s->run > 0) + s->has_zero) + OTHER_REGISTERS;
 }
 
 /* The compiler counts threads of whole warpgroups. */
 static int32_t warpgroups(const widened_spec *s)
 {
+    if (s->tiles)
+        return s->threads;
     return 128 * (s->groups * s->depths + 1);
 }
 
@@ -65,6 +81,13 @@ static void set_tile(widened_spec *s, const md_fa_config *config)
     s->depths = config->value[DEPTHS];
     s->threads = 128 * s->groups * s->depths + 32;
     s->chunks = s->run == LONGEST_RUN || s->run == 0 ? 2 : 1;
+    s->tiles = config->value[DIRECT];
+    if (s->tiles) {
+        s->threads = 128 / s->tiles * s->groups * s->depths;
+        s->stages = 0;
+        s->shared_bytes = INT64_C(2) * s->depths * s->rows * (64 * s->groups + 4) * 4;
+        return;
+    }
     const int64_t stage = s->chunks * (s->rows * 128 + s->groups * chunk_bytes(s)),
                   sums = (int64_t)s->depths * s->rows * (64 * s->groups + 4) * 4;
     const int64_t most = MOST_SHARED / s->blocks - RESERVE,
@@ -78,7 +101,7 @@ static bool fits(const widened_spec *s, const md_dev_facts *facts)
 {
     const int32_t registers = facts->registers_per_sm / (warpgroups(s) * s->blocks) / 8 * 8;
     return s->threads <= MOST_THREADS && registers_of(s) <= MD_MIN(registers, 255) &&
-           s->stages >= MD_MAX(LEAST_STAGES, s->depths) && s->shared_bytes <= MOST_SHARED / s->blocks;
+           (s->tiles || s->stages >= MD_MAX(LEAST_STAGES, s->depths)) && s->shared_bytes <= MOST_SHARED / s->blocks;
 }
 
 static bool has_plain_rows(const md_cg_product *p)
@@ -174,12 +197,17 @@ static double instructions(const widened_spec *s)
     return widening + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
 }
 
+/* Blocks that run at once. */
+static int64_t at_once(const widened_spec *s, const md_dev_facts *facts)
+{
+    return s->split > 1 ? (int64_t)md_fa_cuda_clusters(facts, s->split, s->blocks) * s->split
+                        : (int64_t)MD_MAX(facts->threads, 1) * s->blocks;
+}
+
 /* Rounds in which all clusters run. */
 static double rounds_of(const widened_spec *s, const md_dev_facts *facts, double blocks)
 {
-    const double at_once = s->split > 1 ? (double)md_fa_cuda_clusters(facts, s->split, s->blocks) * s->split
-                                        : fmax(facts->threads, 1) * s->blocks;
-    return ceil(blocks / at_once);
+    return ceil(blocks / (double)at_once(s, facts));
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -242,14 +270,15 @@ static void print_qparam(md_strbuf *out, const char *lies, const char *kind, md_
 
 static void print_defines(md_strbuf *out, const widened_spec *s)
 {
-    const md_fa_define list[] = {{"GROUPS", s->groups},       {"DEPTHS", s->depths},    {"BN", s->rows},
-                                 {"STAGES", s->stages},       {"BLOCKS", s->blocks},    {"RUN", s->run},
-                                 {"HAS_SCALE", s->has_scale}, {"HAS_ZERO", s->has_zero}};
+    const md_fa_define list[] = {{"GROUPS", s->groups},       {"DEPTHS", s->depths},     {"BN", s->rows},
+                                 {"STAGES", s->stages},       {"BLOCKS", s->blocks},     {"RUN", s->run},
+                                 {"HAS_SCALE", s->has_scale}, {"HAS_ZERO", s->has_zero}, {"TILES", s->tiles}};
     print_packing(out, s);
     md_fa_print_defines(out, list, MD_COUNT(list));
     print_qparam(out, "SCALE_LIES_1", "SCALE_KIND_1", s->scale);
     print_qparam(out, "ZERO_LIES", "ZERO_KIND", s->zero);
-    print_instruction(out, s);
+    if (!s->tiles)
+        print_instruction(out, s);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
@@ -271,7 +300,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
     print_defines(&defines, s);
     print_packing(&packing, s);
     md_strbuf_add(&packing, "#define MD_SPLIT 1\n");
-    const md_fa_cuda_product_text text = {.source = "cuda/gemm_widened.cu",
+    const md_fa_cuda_product_text text = {.source = s->tiles ? "cuda/gemm_widened_few.cu" : "cuda/gemm_widened.cu",
                                           .lanes = 4,
                                           .split = s->split,
                                           .is_cluster_reduced = true,
@@ -279,7 +308,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
                                           .begin_role = "gemm_widen_pack",
                                           .begin_defines = md_strbuf_text(&packing),
                                           .packs = true,
-                                          .n_maps = 1,
+                                          .n_maps = s->tiles ? 0 : 1,
                                           .map = &map};
     const md_status status =
         packing.failed ? md_fail_memory() : md_fa_cuda_product_emit(out, target, &p, &text, &defines);
@@ -301,7 +330,10 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     out->launch[0] =
         md_fa_cuda_launch(MD_MIN((out->packed_bytes / 16 + PACK_THREADS - 1) / PACK_THREADS, 1 << 20), PACK_THREADS);
     md_kn_geometry *g = &out->launch[1];
-    *g = md_fa_cuda_launch((int64_t)blocks_of(s, sized), s->threads);
+    int64_t blocks = (int64_t)blocks_of(s, sized);
+    if (s->tiles)
+        blocks = MD_MIN(blocks, at_once(s, target->facts));
+    *g = md_fa_cuda_launch(blocks, s->threads);
     g->cluster = s->split;
     g->scratch_bytes = s->shared_bytes;
     g->overlaps = md_fa_cuda_product_overlaps(sized);
@@ -309,9 +341,11 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
 
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    (void)target, (void)config;
-    return (md_fa_class){
-        .group = "gemm_widened", .field = {"depths", "split"}, .is_repeatable = true, .is_invariant = true};
+    (void)target;
+    return (md_fa_class){.group = config->value[DIRECT] ? "gemm_widened_few" : "gemm_widened",
+                         .field = {"depths", "split"},
+                         .is_repeatable = true,
+                         .is_invariant = true};
 }
 
 static const md_fa_kind kind = {
@@ -321,12 +355,13 @@ const md_fa_family md_fa_cuda_gemm_widened = {
     .name = "gemm_widened",
     .device = MD_DEV_CUDA,
     .takes_packed = true,
-    .n_fields = 5,
+    .n_fields = 6,
     .field = {{"rows", 128, 3, {128, 64, 256}}, /* of the instruction: columns of the result */
               {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
-              {"depths", 1, 3, {1, 2, 4}},
+              {"depths", 1, 3, {1, 2, 4, 8, 16}, 2},
               {"split", 1, 5, {1, 2, 3, 4, 8}},
-              {"blocks", 1, 3, {1, 2, 3}}}, /* of an SM */
+              {"blocks", 1, 3, {1, 2, 3, 4}, 1}, /* of an SM */
+              {"direct", 0, 1, {0, 4, 2, 1}, 3}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
