@@ -62,20 +62,32 @@ MD_INLINE void md_cut_units(md_unit *unit, int group, int first, int row, int en
 
 /* Rows of a unit, and which tile it is for. Called by all threads. */
 #ifdef MD_PICKS
-MD_INLINE int md_pick_rows(const md_params &p, int *picked, const int *count, int groups, uint64_t *of_warp)
+MD_INLINE uint64_t md_sum_of_warp(uint64_t v)
 {
-    uint64_t mine = 0, all;
+    MD_FOR (i, 5)
+        v += __shfl_xor_sync(~0u, v, 1 << i);
+    return v;
+}
+
+MD_INLINE int md_pick_rows(const md_params &p, int *picked, const int *count, int groups)
+{
+    __shared__ uint64_t of_warp[WARPS];
+    uint64_t mine = 0;
     for (int g = threadIdx.x; g <= groups; g += THREADS)
         mine += (uint64_t)((count[g] + MD_SECOND_BM - 1) / MD_SECOND_BM) << 32 |
                 (unsigned)((count[g] + MD_UNIT_ROWS - 1) / MD_UNIT_ROWS);
-    (void)md_sums_before(mine, &all, of_warp);
+    mine = md_sum_of_warp(mine);
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = mine;
+    __syncthreads();
+    const uint64_t all = md_sum_of_warp(of_warp[threadIdx.x % 32]);
     const int is_second = md_pick_tile(p, (unsigned)all, (unsigned)(all >> 32));
     if (threadIdx.x == 0)
         *picked = is_second;
     return is_second ? MD_SECOND_BM : MD_UNIT_ROWS;
 }
 #else
-MD_INLINE int md_pick_rows(const md_params &, int *, const int *, int, uint64_t *) { return MD_UNIT_ROWS; }
+MD_INLINE int md_pick_rows(const md_params &, int *, const int *, int) { return MD_UNIT_ROWS; }
 #endif
 
 /* Counts rows by group, and keeps the group of each and its place there. */
@@ -128,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) md_kernel(const __grid_
     __syncthreads();
     md_count_rows(p, work, at, count, rows, groups);
     __syncthreads();
-    const int unit_rows = md_pick_rows(p, work + at.picked, count, groups, of_warp);
+    const int unit_rows = md_pick_rows(p, work + at.picked, count, groups);
     uint64_t begun = 0;
     for (int first = 0; first <= groups; first += THREADS) {
         const int g = first + threadIdx.x, n = g <= groups ? count[g] : 0;
