@@ -159,6 +159,38 @@ static void test_layouts_of_libraries(void **state)
     }
 }
 
+/* ---- Two tiles, of which the device picks one */
+static void test_picks(void **state)
+{
+    static const struct {
+        const char *text, *variant, *line; /* of the report; NULL: there is no such kernel */
+    } cases[] = {
+        {GROUPED, "gemm_rows/rows128_columns256_pick64", ": 128 x 256 ("},
+        {GROUPED, "gemm_rows/rows128_columns256_pick64", " or 64 x 64 ("},
+        {GROUPED, "gemm_rows/rows128_columns256", ""},
+        {GROUPED, "gemm_rows/rows64_columns128_pick128", NULL}, /* the same tile */
+        {GROUPED, "gemm_rows/rows128_columns128_pingpong1_pick64", NULL},
+        {GROUPED, "gemm_rows/rows128_columns128_cluster2_pick64", NULL},
+        {CONVOLUTION, "gemm_rows/rows128_columns128_pick64", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < MD_COUNT(cases); i++) {
+        fixture f;
+        const md_fa_family *family = NULL;
+        md_fa_config config;
+        md_strbuf line = {0};
+        open_fixture(&f, cases[i].text, MD_BF16);
+        assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, cases[i].variant));
+        const bool is_legal = md_fa_legal(family, &f.target, &config, NULL);
+        family->describe(&line, &f.target, &config);
+        if (is_legal != (cases[i].line != NULL) || (is_legal && !strstr(md_strbuf_text(&line), cases[i].line)) ||
+            (is_legal && !*cases[i].line && line.size > 0))
+            fail_msg("%s: %d, %s", cases[i].variant, is_legal, md_strbuf_text(&line));
+        md_strbuf_finish(&line);
+        close_fixture(&f);
+    }
+}
+
 typedef struct gate {
     const char *text, *variant;
     int32_t registers;
@@ -225,6 +257,7 @@ static void test_registers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_envelope),
-                                       cmocka_unit_test(test_layouts_of_libraries), cmocka_unit_test(test_registers)};
+                                       cmocka_unit_test(test_layouts_of_libraries), cmocka_unit_test(test_picks),
+                                       cmocka_unit_test(test_registers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
