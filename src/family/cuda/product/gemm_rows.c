@@ -240,16 +240,18 @@ static md_fa_product spread(const md_fa_product *whole, double groups, int32_t t
     md_fa_product sized = *whole;
     const double rows = (double)whole->rows, even = is_skewed ? ceil(rows / 2) : rows,
                  used = md_fa_product_used_groups(groups, even),
-                 units = used + (is_skewed ? ceil((rows - even) / tile_rows) : 0);
+                 units = is_skewed ? used * ceil(even / used / tile_rows) + ceil((rows - even) / tile_rows) : used;
     sized.batch = (int64_t)ceil(units);
-    sized.rows = (int64_t)ceil(is_skewed ? fmax(even / used, fmin(rows - even, tile_rows)) : rows / used);
+    sized.rows = (int64_t)ceil(rows / units);
     sized.bytes = whole->a_bytes + (whole->bytes - whole->a_bytes) * used / groups;
     return sized;
 }
 
+/* Exact where two tiles are compared: differences of times that are surely too long mean nothing. */
 static double us_of(const md_fa_target *target, const rows_spec *s, const md_fa_wgmma_shape *tile,
                     const md_fa_product *sized)
 {
+    const double enough = s->second.columns ? HUGE_VAL : md_fa_enough_us(target);
     const md_fa_wgmma variant = {.rows = tile->rows,
                                  .columns = tile->columns,
                                  .split = tile->split,
@@ -258,7 +260,7 @@ static double us_of(const md_fa_target *target, const rows_spec *s, const md_fa_
                                  .stages = tile->stages * tile->deep,
                                  .is_pingpong = tile->is_pingpong,
                                  .has_result = tile->has_result};
-    const double plain = md_fa_wgmma_us(target->facts, sized, &variant, md_fa_enough_us(target)),
+    const double plain = md_fa_wgmma_us(target->facts, sized, &variant, enough),
                  memory = sized->bytes / target->facts->memory_gbps * 1e-3;
     return plain + fmax(plain - memory, 0) * (s->is_window ? MORE_OF_WINDOW : MORE_OF_ROWS);
 }
