@@ -94,6 +94,20 @@ static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas,
     return md_dev_cuda_result(dev, error, "loading a kernel of cuBLASLt");
 }
 
+/* Some algorithms refuse the small product, such as slices of K for few rows in f32. Then the whole one is run. */
+static md_status run_small_or_whole(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas, const md_dev_cuda_gemm *what,
+                                    const md_blas_result *result, int64_t workspace_bytes)
+{
+    static const size_t MOST_BYTES = (size_t)256 << 20;
+    const md_dev_cuda_gemm small = shrink(what);
+    md_dev_cuda_gemm whole = *what;
+    whole.rank = 0;
+    const md_status status = run_once(dev, blas, &small, result, workspace_bytes);
+    return status == MD_UNSUPPORTED && place(&whole, (size_t)workspace_bytes).at[4] <= MOST_BYTES
+               ? run_once(dev, blas, &whole, result, workspace_bytes)
+               : status;
+}
+
 /* What cuBLASLt picks a kernel by. Other attributes of an algorithm (the number of slices of K, the order of tiles) are
  * parameters of the kernel. */
 static const int kernel_attributes[] = {MD_BLAS_ALGO_ID,     MD_BLAS_ALGO_TILE,   MD_BLAS_ALGO_REDUCTION,
@@ -162,9 +176,8 @@ md_status md_dev_cuda_gemm_load(md_dev *base, const md_dev_cuda_gemm *what, int6
     if (!may_load)
         return MD_NOT_FOUND;
     md_dev_cuda_scope scope;
-    const md_dev_cuda_gemm small = shrink(what);
     MD_TRY(md_dev_cuda_enter(&scope, dev));
-    const md_status status = run_once(dev, blas, &small, result, workspace_bytes);
+    const md_status status = run_small_or_whole(dev, blas, what, result, workspace_bytes);
     md_dev_cuda_leave(&scope);
     if (status == MD_OK)
         note_loaded(blas, kernel);
