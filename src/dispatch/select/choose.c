@@ -195,7 +195,7 @@ static md_status choose_ready(chooser *c)
  * that were picked lately serves meanwhile: with cold caches the whole pool takes 25 us. Not for long kernels. */
 static bool choose_quickly(chooser *c)
 {
-    static const double MOST_US = 50.0;
+    static const double MOST_US = 15.0;
     const md_ds_pool *pool = &c->op->stage[c->stage];
     md_ds_pick *pick = &c->plan->stage[c->stage].pick;
     md_ds_query recent = c->query;

@@ -377,7 +377,7 @@ static void a_library_alone_or_pinned_loads_in_the_call(void **state)
     md_ds_op_destroy(&pinned);
 }
 
-/* Alpha takes 20 us, beta fewer for small sizes, gamma's library half of that. A shape that waits for the library is
+/* Alpha takes 8 us, beta fewer for small sizes, gamma's library half of that. A shape that waits for the library is
  * served by what was picked before, though that is slower by the model, unless it is long. */
 static void recent_picks_serve_meanwhile(void **state)
 {
@@ -386,7 +386,9 @@ static void recent_picks_serve_meanwhile(void **state)
     static const struct {
         int64_t n;
         int32_t first;
-    } list[] = {{100, BETA}, {300, BETA}, {1000, OWN}, {101, BETA}, {400, OWN}, {1500, OWN}};
+    } list[] = {{50, BETA}, {120, BETA}, {1000, OWN}, {51, BETA}, {400, OWN}, {1500, OWN}};
+    script_allow(SCRIPT_ALPHA, 0, 8.0);
+    script_allow(SCRIPT_GAMMA, 0, 4.0);
     script_allow(SCRIPT_BETA, 0, 1.0)->us_each = 0.1;
     md_ds_op *other = make("Y[n] = X[n] * 5", NULL);
     assert_int_equal(other->stage[0].recent, 0);
