@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "tune/tune.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,16 +140,22 @@ static void set_way(md_ds_plan *plan, const md_ds_op *op, int32_t stage, const m
         plan->stage[whole->part[i]].pick.source = pick->source;
 }
 
+/* Calls set the marks meanwhile; those of the copy, which is zeroed, are not set. */
+static void copy_all_but_marks(md_ds_plan *copy, const md_ds_plan *plan, const md_ds_op *op)
+{
+    const size_t marks = offsetof(md_ds_plan, has_begun_load), end = offsetof(md_ds_plan, model_us);
+    memcpy(copy, plan, marks);
+    memcpy((char *)copy + end, (const char *)plan + end, bytes_of_plan(op) - end);
+}
+
 md_status md_ds_plan_with(md_ds_plan **out, const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape *shape,
                           int32_t stage, const md_ds_pick *pick)
 {
     md_ds_plan *copy = md_ds_plan_create(op);
     if (!copy)
         return md_fail_memory();
-    memcpy(copy, plan, bytes_of_plan(op));
+    copy_all_but_marks(copy, plan, op);
     copy->older = NULL;
-    atomic_init(&copy->has_no_launch_plan, false);
-    atomic_init(&copy->has_begun_load, false);
     atomic_init(&copy->use, md_ds_plan_is_unused(plan) ? MD_DS_UNUSED : MD_DS_SERVES);
     if (pick->variant != MD_DS_BY_PARTS)
         copy->stage[stage] = (md_ds_stage_choice){.pick = *pick, .wished = -1};
