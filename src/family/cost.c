@@ -94,6 +94,36 @@ void md_fa_work(double *flops, double *bytes, const md_fa_target *target, const 
     }
 }
 
+static void measure_product(md_fa_extent *out, const md_st_program *program, const md_st_product *p,
+                            const int64_t *size)
+{
+    out->rows = (double)md_st_points(program, p->n_m, p->m, size);
+    out->columns = (double)md_st_points(program, p->n_n, p->n, size);
+    out->depth = (double)md_st_points(program, p->n_k, p->k, size);
+    out->batch = (double)md_st_points(program, p->n_batch, p->batch, size);
+}
+
+const md_fa_extent *md_fa_extent_of(md_fa_extent *room, const md_fa_target *target, const int64_t *size)
+{
+    const md_st_stage *st = md_fa_stage(target);
+    const md_st_program *program = target->program;
+    md_fa_extent *e = target->memo ? &target->memo->extent : room;
+    if (target->memo && target->memo->has_extent)
+        return e;
+    *e = (md_fa_extent){.batch = 1};
+    if (st->kind == MD_ST_PRODUCT)
+        measure_product(e, program, &st->product, size);
+    else {
+        e->rows = (double)md_st_points(program, st->n_outer, st->outer, size);
+        e->columns = st->axis >= 0 ? (double)md_st_size(program, st->axis, size) : 1;
+    }
+    md_fa_work(&e->flops, &e->bytes, target, size);
+    e->item = st->n_tensors > 0 ? md_dtype_bytes(program->formula->tensor[st->tensor[0]].dtype) : 1;
+    if (target->memo)
+        target->memo->has_extent = true;
+    return e;
+}
+
 double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size)
 {
     const md_st_stage *st = md_fa_stage(target);

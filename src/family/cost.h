@@ -17,6 +17,8 @@ void md_fa_host_count(md_fa_host_work *out, const md_st_stage *stage, const md_s
 double md_fa_host_conversion(md_dtype dtype, bool is_store);
 /** md_st_work of the target's stage, computed once for each memo. */
 void md_fa_work(double *flops, double *bytes, const md_fa_target *target, const int64_t *size);
+/** The target's stage at these sizes, from the memo, else in `room`. */
+const md_fa_extent *md_fa_extent_of(md_fa_extent *room, const md_fa_target *target, const int64_t *size);
 /** Bytes that the stage stores. */
 double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size);
 /** True if nontemporal stores may pay on the host: the stored bytes exceed the L2 cache. */

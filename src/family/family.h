@@ -27,13 +27,22 @@ typedef struct md_fa_config {
     int64_t custom; /* md_fa_family.custom; 64 bits wide, so that the struct has no padding */
 } md_fa_config;
 
+/* How large a stage is at some sizes. Of a product: rows, columns, K and batch; of others rows are the points besides
+ * the axis, columns the axis, and depth is 0. */
+typedef struct md_fa_extent {
+    double rows, columns, depth, batch;
+    double flops, bytes; /* of md_st_work */
+    double item; /* bytes of an element of its first tensor */
+} md_fa_extent;
+
 /* What families find out about a target at some sizes, while many configs are asked about at the same ones. Of one
  * thread. Begin with md_fa_memo_begin. */
 typedef struct md_fa_memo {
     const void *product; /* the work of the product; NULL: not known yet (family/product.h) */
     const void *row; /* the same of rows (family/cuda/row/row.h) */
-    bool has_work; /* flops and bytes are those of md_st_work */
+    bool has_work, has_extent; /* flops and bytes are those of md_st_work */
     double flops, bytes;
+    md_fa_extent extent;
     double chain_part; /* md_st_chain_part; -1: not known yet */
     double library_us; /* what the library's fastest kernel takes by the model; 0: not known yet */
     /* a config that surely takes longer than this need not have its own features, only ones of a longer time than this:
@@ -45,7 +54,7 @@ typedef struct md_fa_memo {
 static inline void md_fa_memo_begin(md_fa_memo *memo)
 {
     memo->product = memo->row = NULL;
-    memo->has_work = false;
+    memo->has_work = memo->has_extent = false;
     memo->chain_part = -1;
     memo->library_us = 0;
     memo->enough_us = HUGE_VAL;

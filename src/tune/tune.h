@@ -8,7 +8,11 @@
 double md_tn_model_us(const md_dev_facts *facts, const md_fa_features *features);
 /** What the model's times of the family are multiplied by on the device; 1 where nothing else is known. */
 double md_tn_factor_of(const md_dev_facts *facts, const md_fa_family *family);
-/** Model time of a config at these sizes (by dim id), times that factor. */
+/** Model time of a config at these sizes (by dim id) by the form of its family's cost, times that factor: what pools
+ * are made by. */
+double md_tn_form_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                     const int64_t *size);
+/** The same corrected by the family's trees, which have seen what pools had: what the pick among variants goes by. */
 double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                         const int64_t *size);
 

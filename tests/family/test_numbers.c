@@ -137,7 +137,7 @@ static bool take(void *user, const md_fa_config *config)
     md_strbuf_printf(&n->text, "  bytes %.5g %.5g ops %.5g %.5g %.5g serial %.5g parallel %.5g %d %.5g: %.5g us",
                      features.memory_bytes, features.cache_bytes, features.ops, features.ops_rate,
                      features.transcendental, features.serial_us, features.parallel, features.launches,
-                     features.memory_rate, md_tn_predict_us(n->target, f, config, n->shape.size));
+                     features.memory_rate, md_tn_form_us(n->target, f, config, n->shape.size));
     add_to(&n->costs, n);
     if (n->n++ % EMITTED == 0)
         add_launches(n, config);

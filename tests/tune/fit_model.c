@@ -1,13 +1,15 @@
 /* The error of a cost model on recorded times, for any values of its constants: what tools/fit asks. Usage:
  * `md_fit_model [--list] RECORDS`. RECORDS has a line for each time, of words between tabs: capability of the device,
- * formula or catalogue op, dtype, sizes ("n=4, k=8"), variant, us. Each line of stdin lists constants to set,
- * "FILE:NAME=value ...", where an array has NAME0, NAME1 and so on. For each line it prints the root mean square of
- * log(model / recorded), in which kernels near the best of their shape weigh most; the mean regret of the model's pick
- * among what was recorded; that of a pick among all that are modelled near the least, which every constant changes; and
- * how many times were used. --list prints the constants. */
+ * formula or catalogue op, dtype, sizes ("n=4, k=8"), variant, us, static sizes ("r=3,s=3") or nothing. Each line of
+ * stdin lists constants to set, "FILE:NAME=value ...", where an array has NAME0, NAME1 and so on. For each line it
+ * prints the root mean square of log(model / recorded), in which kernels near the best of their shape weigh most; the
+ * mean regret of the model's pick among what was recorded; that of a pick among all that are modelled near the least,
+ * which every constant changes; and how many times were used. The line "times" asks for the time of each record,
+ * "inputs" for what trees ask about it. --list prints the constants. */
 #include "base/table.h"
 #include "expr/catalogue.h"
 #include "family/family.h"
+#include "tune/model/trees.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -86,10 +88,10 @@ static bool assume(md_dev_facts *out, const char *capability)
     return !colon || md_dev_cuda_assume_board(out, arch, atoi(colon + 1)) == MD_OK;
 }
 
-static formula *formula_of(records *r, const char *capability, const char *text, const char *dtype)
+static formula *formula_of(records *r, const char *capability, const char *text, const char *dtype, const char *fixed)
 {
     char key[1200];
-    snprintf(key, sizeof key, "%.8s %.1100s %.16s", capability, text, dtype);
+    snprintf(key, sizeof key, "%.8s %.1000s %.16s %.100s", capability, text, dtype, fixed);
     for (int32_t i = 0; i < r->n_formulas; i++)
         if (!strcmp(r->formula[i].key, key))
             return r->formula[i].program ? &r->formula[i] : NULL;
@@ -97,7 +99,7 @@ static formula *formula_of(records *r, const char *capability, const char *text,
         return NULL;
     formula *f = &r->formula[r->n_formulas++];
     const md_catalogue_entry *entry = md_catalogue_find(text);
-    const md_fx_options o = {.dtype = md_dtype_parse(dtype)};
+    const md_fx_options o = {.dtype = md_dtype_parse(dtype), .sizes = *fixed ? fixed : NULL};
     memcpy(f->key, key, sizeof key);
     if (!assume(&f->facts, capability) ||
         md_fx_formula_create(&f->parsed, entry ? entry->formula : text, &o) != MD_OK ||
@@ -129,11 +131,11 @@ static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
 /* False for a line that is left out: of several stages that no chain fuses, or of a variant that is no more. */
 static bool read_record(records *r, char *line, int64_t number)
 {
-    char *word[6], *rest = line;
-    for (int i = 0; i < 6; i++)
+    char *word[7], *rest = line;
+    for (int i = 0; i < 7; i++)
         if (!(word[i] = strsep(&rest, "\t\n")))
             return false;
-    const formula *f = formula_of(r, word[0], word[1], word[2]);
+    const formula *f = formula_of(r, word[0], word[1], word[2], word[6]);
     record x = {.formula = f, .us = strtod(word[5], NULL), .line = number};
     if (!f || !(x.us > 0) || !read_sizes(x.size, f->parsed, word[3]))
         return false;
@@ -181,7 +183,7 @@ static double predict(record *r, int64_t n)
     double least = INFINITY;
     for (int64_t i = 0; i < n; i++) {
         const md_fa_target target = {r[i].formula->program, r[i].formula->stage, &r[i].formula->facts};
-        r[i].model_us = md_tn_predict_us(&target, r[i].family, &r[i].config, r[i].size);
+        r[i].model_us = md_tn_form_us(&target, r[i].family, &r[i].config, r[i].size);
         least = fmin(least, r[i].model_us);
     }
     return least;
@@ -239,6 +241,26 @@ static void print_times(records *r)
     fflush(stdout);
 }
 
+/* What trees ask about each record that is used: the number of its line, the time by the form, then the inputs. */
+static void print_inputs(records *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        const record *x = &r->record[i];
+        const md_fa_target target = {x->formula->program, x->formula->stage, &x->formula->facts};
+        md_fa_features features = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
+        float input[MD_TN_TREE_INPUTS];
+        const double us = md_tn_form_us(&target, x->family, &x->config, x->size);
+        md_fa_features_of(&features, x->family, &target, &x->config, x->size);
+        md_tn_tree_inputs(input, &target, x->family, &x->config, x->size, &features, us);
+        printf("%lld %.9g", (long long)x->line, us);
+        for (int k = 0; k < MD_TN_TREE_INPUTS; k++)
+            printf(" %.9g", (double)input[k]);
+        printf("\n");
+    }
+    printf("end\n");
+    fflush(stdout);
+}
+
 /* False after naming what is no constant. */
 static bool set_constants(char *line)
 {
@@ -279,6 +301,10 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof line, stdin)) {
         if (!strcmp(line, "times\n")) {
             print_times(&r);
+            continue;
+        }
+        if (!strcmp(line, "inputs\n")) {
+            print_inputs(&r);
             continue;
         }
         if (!set_constants(line))

@@ -208,11 +208,11 @@ static double offer_us(const offer *o, const md_fa_target *target, const int64_t
         md_fa_envelope_of(&envelope, o->family[i], target, &o->config[i]);
         if (md_kn_envelope_miss(&envelope, shape))
             continue;
-        const double by_us = md_tn_predict_us(target, o->family[i], &o->config[i], by);
+        const double by_us = md_tn_form_us(target, o->family[i], &o->config[i], by);
         if (by_us >= least)
             continue;
         least = by_us;
-        us = by == shape->size ? by_us : md_tn_predict_us(target, o->family[i], &o->config[i], shape->size);
+        us = by == shape->size ? by_us : md_tn_form_us(target, o->family[i], &o->config[i], shape->size);
     }
     return us;
 }

@@ -71,7 +71,7 @@ static bool compete(void *user, const md_fa_config *config)
     entry *e = md_fa_numeric_allows(t->policy->numeric, &numeric) ? entry_of(t, numeric.id) : NULL;
     if (!e)
         return true;
-    double us = md_tn_predict_us(t->target, t->family, config, t->shape[t->side].size);
+    double us = md_tn_form_us(t->target, t->family, config, t->shape[t->side].size);
     if (us < e->us[t->side]) {
         e->us[t->side] = us;
         e->family[t->side] = t->family;
@@ -111,7 +111,7 @@ static int32_t cheapest(double *us, const md_ds_numeric *numeric, const md_fa_ta
         const md_ds_representative *representative = &numeric->representative[i];
         if ((id && representative->id != id) || md_kn_envelope_miss(&representative->envelope, shape))
             continue;
-        double t = md_tn_predict_us(target, representative->family, &representative->config, shape->size);
+        double t = md_tn_form_us(target, representative->family, &representative->config, shape->size);
         if (t < *us) {
             *us = t;
             best = i;

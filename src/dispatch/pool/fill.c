@@ -288,7 +288,7 @@ static md_status add_single(md_ds_pool *pool)
         int64_t size[MD_FX_MAX_DIMS];
         md_ds_hint_sizes(size, pool->space, h);
         md_ds_bring_into_reach(size, &pool->target);
-        const double us = md_tn_predict_us(&pool->target, best.family, &best.config, size);
+        const double us = md_tn_form_us(&pool->target, best.family, &best.config, size);
         md_ds_rank(pool, h, (md_ds_ranked){.variant = number, .us = us});
     }
     return MD_OK;

@@ -61,7 +61,7 @@ md_status md_ds_pool_follow(bool *has_added, md_ds_pool *pool, const md_kn_shape
 {
     const md_bd_variant *v = pool->variant[own];
     const md_fa_target target = md_bd_variant_target(v, &pool->target);
-    const double own_us = md_tn_predict_us(&target, v->family, &v->config, shape->size);
+    const double own_us = md_tn_form_us(&target, v->family, &v->config, shape->size);
     *has_added = false;
     MD_TRY(add_best(has_added, pool, shape, 0, own_us));
     return keeps_bits ? add_best(has_added, pool, shape, v->numeric_class, own_us) : MD_OK;

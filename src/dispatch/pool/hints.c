@@ -100,7 +100,7 @@ static md_ds_ranked fastest(const md_ds_pool *pool, const menu *m, kind wanted)
         const md_bd_variant *v = pool->variant[i];
         if (!is_of(wanted, pool, v->family, &v->config) || md_kn_envelope_miss(&v->envelope, &m->shape))
             continue;
-        const double us = md_tn_predict_us(&pool->target, v->family, &v->config, m->shape.size);
+        const double us = md_tn_form_us(&pool->target, v->family, &v->config, m->shape.size);
         if (us < served.us)
             served = (md_ds_ranked){.variant = i, .us = us};
     }

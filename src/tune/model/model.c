@@ -1,5 +1,6 @@
 /* The time of a config by the cost model. */
 #include "tune/model/model_fit.h"
+#include "tune/model/trees.h"
 #include "tune/tune.h"
 
 #include "base/status.h"
@@ -92,24 +93,42 @@ double md_tn_factor_of(const md_dev_facts *facts, const md_fa_family *family)
     return 1.0;
 }
 
-static double predict(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
-                      const int64_t *size)
+/* With a factor of the family's: `enough` is of times that are multiplied by it. */
+static double form_us(md_fa_features *features, const md_fa_target *target, const md_fa_family *family,
+                      const md_fa_config *config, const int64_t *size, double enough)
 {
-    md_fa_features features = {.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
-    md_fa_features_of(&features, family, target, config, size);
-    return md_tn_model_us(target->facts, &features);
+    const double factor = md_tn_factor_of(target->facts, family), before = target->memo ? target->memo->enough_us : 0;
+    *features = (md_fa_features){.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
+    if (target->memo)
+        target->memo->enough_us = enough / factor;
+    md_fa_features_of(features, family, target, config, size);
+    if (target->memo)
+        target->memo->enough_us = before;
+    return factor * md_tn_model_us(target->facts, features);
+}
+
+static double enough_of(const md_fa_target *target)
+{
+    return target->memo ? target->memo->enough_us : HUGE_VAL;
+}
+
+double md_tn_form_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
+                     const int64_t *size)
+{
+    md_fa_features features;
+    return form_us(&features, target, family, config, size, enough_of(target));
 }
 
 double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                         const int64_t *size)
 {
-    const double factor = md_tn_factor_of(target->facts, family), enough = target->memo ? target->memo->enough_us : 0;
-    if (factor == 1.0)
-        return predict(target, family, config, size);
-    if (target->memo)
-        target->memo->enough_us = enough / factor;
-    const double us = factor * predict(target, family, config, size);
-    if (target->memo)
-        target->memo->enough_us = enough;
-    return us;
+    md_fa_features features;
+    const md_tn_trees *trees = md_tn_trees_of(target->facts, family);
+    if (!trees)
+        return md_tn_form_us(target, family, config, size);
+    const double enough = enough_of(target) / MD_TN_TREE_LEAST,
+                 us = form_us(&features, target, family, config, size, enough);
+    if (us > enough)
+        return us; /* the trees bring it below `enough` no more */
+    return us * md_tn_trees_factor(trees, target, config, size, &features, us);
 }

@@ -29,7 +29,7 @@ static bool consider(void *user, const md_fa_config *config)
         s->miss = "none of the wanted kind";
         return true;
     }
-    double us = md_tn_predict_us(s->target, s->family, config, s->shape->size);
+    double us = md_tn_form_us(s->target, s->family, config, s->shape->size);
     if (us < s->us) {
         s->us = us;
         s->best = *config;

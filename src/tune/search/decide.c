@@ -39,8 +39,8 @@ md_status md_tn_decide(md_tn_decision *out, const md_tn_query *query, const md_f
 {
     const md_fa_config usual = md_fa_default(family);
     if (query->rigor == MD_TUNE_OFF && fits(query, family, &usual)) {
-        *out = (md_tn_decision){.config = usual,
-                                .us = md_tn_predict_us(query->target, family, &usual, query->shape->size)};
+        *out =
+            (md_tn_decision){.config = usual, .us = md_tn_form_us(query->target, family, &usual, query->shape->size)};
         return MD_OK;
     }
     if (query->rigor > MD_TUNE_OFF && query->wisdom && recall(out, query, family))

@@ -48,7 +48,7 @@ static bool list_config(void *user, const md_fa_config *config)
     if (l->space->failed)
         return false;
     l->space->choice[l->space->n++] =
-        (md_tn_choice){*config, md_tn_predict_us(target, l->family, config, l->tuning_point->shape.size)};
+        (md_tn_choice){*config, md_tn_form_us(target, l->family, config, l->tuning_point->shape.size)};
     return true;
 }
 

@@ -72,8 +72,32 @@ typedef struct least {
 static bool note_least(void *user, const md_fa_config *config)
 {
     least *l = user;
-    l->us = fmin(l->us, md_tn_predict_us(l->target, l->family, config, l->size));
+    l->us = fmin(l->us, md_tn_form_us(l->target, l->family, config, l->size));
     return true;
+}
+
+static double least_of_all(const md_ds_op *op, const int64_t *size)
+{
+    least l = {&op->stage[0].target, NULL, size, INFINITY};
+    for (int32_t f = 0; (l.family = md_fa_of(l.target, f)) != NULL; f++)
+        if (md_fa_applies(l.family, l.target))
+            md_fa_each(l.target, l.family, l.size, note_least, &l);
+    return l.us;
+}
+
+/* The least of the pool's, by the form that pools are made by: trees may pick another. */
+static double least_of_pool(const md_ds_op *op, const int64_t *size)
+{
+    const md_ds_pool *pool = &op->stage[0];
+    double us = INFINITY;
+    md_ds_bound bound;
+    bind(&bound, op, size, 0);
+    for (int32_t i = 0; i < pool->n_variants; i++) {
+        const md_bd_variant *v = pool->variant[i];
+        if (!md_kn_envelope_miss(&v->envelope, &bound.shape))
+            us = fmin(us, md_tn_form_us(&pool->target, v->family, &v->config, size));
+    }
+    return us;
 }
 
 static void a_single_long_row_has_its_own_variant(void **state)
@@ -84,15 +108,9 @@ static void a_single_long_row_has_its_own_variant(void **state)
         md_ds_op *op =
             op_of(i & 1 ? softmax : layer_norm, i & 2 ? MD_BF16 : MD_F32, "1,16,64,256,1024,4096", "default hints");
         for (int32_t k = 0; k < MD_COUNT(single); k++) {
-            least l = {&op->stage[0].target, NULL, single[k], INFINITY};
-            for (int32_t f = 0; (l.family = md_fa_of(l.target, f)) != NULL; f++)
-                if (md_fa_applies(l.family, l.target))
-                    md_fa_each(l.target, l.family, l.size, note_least, &l);
-            const md_bd_variant *pick = op->stage[0].variant[picked_at(op, single[k])];
-            const double us = md_tn_predict_us(l.target, pick->family, &pick->config, l.size);
-            if (us > l.us * 1.001)
-                fail_msg("%lld elements, case %d: %s %.3g us, best %.3g", (long long)l.size[1], (int)i, pick->name, us,
-                         l.us);
+            const double us = least_of_pool(op, single[k]), best = least_of_all(op, single[k]);
+            if (us > best * 1.001)
+                fail_msg("%lld elements, case %d: %.3g us, best %.3g", (long long)single[k][1], (int)i, us, best);
         }
         md_ds_op_destroy(&op);
     }
@@ -154,18 +172,6 @@ static void rows_that_are_read_again_are_not_persistent(void **state)
     md_ds_op_destroy(&op);
 }
 
-/* What the pick takes longer than the best of all configs, by the model. */
-static double lost_at(md_ds_op *op, const int64_t *size)
-{
-    const md_ds_pool *pool = &op->stage[0];
-    const md_bd_variant *v = pool->variant[picked_at(op, size)];
-    least l = {&pool->target, NULL, size, INFINITY};
-    for (int32_t k = 0; (l.family = md_fa_of(l.target, k)) != NULL; k++)
-        if (md_fa_applies(l.family, l.target))
-            md_fa_each(l.target, l.family, l.size, note_least, &l);
-    return md_tn_predict_us(&pool->target, v->family, &v->config, size) / l.us - 1;
-}
-
 /* Short rows at no boundary: the pool has something nearly as good as any kernel of its families. Those have some
  * thousand configs at each length, of which pools have the best at ten lengths. */
 static void short_ragged_rows_have_good_variants(void **state)
@@ -178,7 +184,8 @@ static void short_ragged_rows_have_good_variants(void **state)
         int32_t n = 0;
         for (int64_t rows = 2001; rows <= 60001; rows = rows * 3 / 2 | 1)
             for (int64_t length = 9; length <= 401; length += length < 100 ? 6 : 14, n++) {
-                const double lost = lost_at(op, (const int64_t[MD_FX_MAX_DIMS]){rows, length});
+                const int64_t size[MD_FX_MAX_DIMS] = {rows, length};
+                const double lost = least_of_pool(op, size) / least_of_all(op, size) - 1;
                 sum += lost;
                 worst = fmax(worst, lost);
             }
@@ -186,6 +193,68 @@ static void short_ragged_rows_have_good_variants(void **state)
             fail_msg("%s, case %d: %.3f lost, at worst %.3f", formulas[f / 2], (int)f, sum / n, worst);
         md_ds_op_destroy(&op);
     }
+}
+
+/* ---- Trees */
+
+/* Random sizes of rows, as pools are asked about. */
+static void draw(int64_t size[2], uint64_t *seed)
+{
+    for (int32_t i = 0; i < 2; i++)
+        size[i] = (int64_t)exp2((double)(check_random(seed) % 1000) / 1000.0 * 13);
+}
+
+/* By the form alone another variant would be picked at some shapes; what is picked is the least with the trees. */
+static void trees_move_picks(void **state)
+{
+    (void)state;
+    uint64_t seed = check_seed();
+    int32_t moved = 0;
+    md_ds_op *op = op_of(softmax, MD_BF16, "1,16,64,256,1024,4096", "default hints");
+    const md_ds_pool *pool = &op->stage[0];
+    for (int32_t k = 0; k < 200; k++) {
+        int64_t size[MD_FX_MAX_DIMS];
+        draw(size, &seed);
+        const md_bd_variant *pick = pool->variant[picked_at(op, size)];
+        const double us = md_tn_predict_us(&pool->target, pick->family, &pick->config, size);
+        md_ds_bound bound;
+        bind(&bound, op, size, 0);
+        for (int32_t i = 0; i < pool->n_variants; i++) {
+            const md_bd_variant *v = pool->variant[i];
+            if (!md_kn_envelope_miss(&v->envelope, &bound.shape) &&
+                md_tn_predict_us(&pool->target, v->family, &v->config, size) < us * (1 - 1e-9))
+                fail_msg("%lld x %lld: %s, but %s is faster", (long long)size[0], (long long)size[1], pick->name,
+                         v->name);
+        }
+        moved += md_tn_form_us(&pool->target, pick->family, &pick->config, size) > least_of_pool(op, size) * (1 + 1e-9);
+    }
+    print_message("trees moved %d of 200 picks\n", moved);
+    assert_true(moved > 10);
+    md_ds_op_destroy(&op);
+}
+
+/* A time that is surely not among the fastest may be given as any longer one; others are exact. */
+static void enough_leaves_fast_ones_exact(void **state)
+{
+    (void)state;
+    static const int64_t size[MD_FX_MAX_DIMS] = {3000, 300};
+    md_ds_op *op = op_of(softmax, MD_BF16, "1,16,64,256,1024,4096", "default hints");
+    md_fa_target target = op->stage[0].target;
+    md_fa_memo memo;
+    md_fa_memo_begin(&memo);
+    target.memo = &memo;
+    for (int32_t i = 0; i < op->stage[0].n_variants; i++) {
+        const md_bd_variant *v = op->stage[0].variant[i];
+        memo.enough_us = HUGE_VAL;
+        const double us = md_tn_predict_us(&target, v->family, &v->config, size);
+        for (double part = 0.5; part < 2; part *= 1.1) {
+            memo.enough_us = us * part;
+            const double said = md_tn_predict_us(&target, v->family, &v->config, size);
+            assert_true(said == us || (part <= 1 && said >= memo.enough_us));
+        }
+        assert_true(memo.enough_us > us);
+    }
+    md_ds_op_destroy(&op);
 }
 
 int main(void)
@@ -196,6 +265,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_not_persistent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_ragged_rows_are_read_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_single_long_row_has_its_own_variant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(trees_move_picks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(enough_leaves_fast_ones_exact, set_up, tear_down),
         cmocka_unit_test_setup_teardown(facts_of_configs_are_found_once, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,8 @@ void regret_print_shape(regret_study *study, const regret_line *l, const regret_
     cli_json_text(f, l->op);
     fprintf(f, ",\"dtype\":\"%s\",\"shape\":\"%s\",\"weight\":%g,\"best\":\"%s\",\"best_us\":%.3f,\"timed\":%d",
             md_dtype_name(l->dtype), shape->sizes, shape->weight, r->best, r->best_us, r->n_timed);
+    if (l->fixed)
+        fprintf(f, ",\"static\":\"%s\"", l->fixed);
     for (int i = 0; i < study->n_modes; i++)
         print_mode(f, &study->mode[i], shape->sizes);
     if (r->is_searched)

@@ -16,7 +16,7 @@ enum { RANK };
  * how far it is moved */
 enum { N_RULE_AXES, RULE_AXIS, RULES_OF_AXIS = 2, MOST_MOVED = 255 };
 enum { BYTES = 2, MOST_ALIGNED = 16 }; /* of an element; of what is at multiples of 16 */
-enum { LIBRARY_BYTES = 32 << 20, FULL_COLUMNS = 128, TENSOR_CORES = 16 /* times the rate of f32 */ };
+enum { LIBRARY_BYTES = 32 << 20, TILE = 128 /* of results */ };
 
 _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
                    (int)MD_FA_CONV_TENSORS == (int)MD_DEV_CUDA_CONV_TENSORS,
@@ -251,12 +251,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!layout || !work_of(&sized, target, size))
         return;
-    const double channels = (double)size[layout->dim[1][0]],
-                 flops = 2.0 * (double)sized.rows * (double)sized.columns * (double)sized.depth,
-                 rate = TENSOR_CORES * target->facts->gflops * 1e3 * RATE * fmin(channels / FULL_COLUMNS, 1),
-                 memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
+    const double waves = ceil((double)sized.rows / TILE) * ceil((double)sized.columns / TILE) /
+                         MD_MAX(target->facts->threads, 1),
+                 step = fmax(STEP_ALONE, STEP * (waves > 1 ? ceil(waves) : waves)), /* fewer tiles are cut smaller */
+        memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
                  aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
-    const double us = START + STEP * (double)sized.depth / 64 + fmax(aligned * flops / rate, memory) +
+    const double us = START + fmax(aligned * step * (double)sized.depth / 64, memory) +
                       (layout->has_planes ? planes_us(target, layout, size) : 0);
     md_fa_cuda_product_time_features(out, us, 1);
     out->serial_us += 0.02 * config->value[RANK];

@@ -8,7 +8,7 @@
 #include "family/fit.h"
 
 /* What comes on top of the time of gemm_wgmma, less that of memory, as threads copy rows: of windows, and of others. */
-MD_FIT(MORE_OF_WINDOW, 0.5)
+MD_FIT(MORE_OF_WINDOW, 0.2355)
 MD_FIT(MORE_OF_ROWS, 0.45)
 
 /* us: of sorting, and of each row in it by a thread. */

@@ -134,7 +134,7 @@ static bool is_narrow(const md_fa_product *sized)
 static double f32_us(const md_fa_target *target, const md_fa_product *sized, const tile *t, int32_t at_once)
 {
     const int32_t sums = t->thread_rows * t->thread_columns;
-    const bool is_single = !has_direct_operands(sized);
+    const bool is_single = !has_direct_operands(sized), is_window = md_cg_product_window(&sized->p) >= 0;
     md_fa_cuda_fma c = {.rows = t->rows,
                         .columns = t->columns,
                         .threads = t->threads,
@@ -146,8 +146,9 @@ static double f32_us(const md_fa_target *target, const md_fa_product *sized, con
                         .issued = (sums >= 64   ? MANY_SUMS_ISSUED
                                    : sums >= 32 ? SOME_SUMS_ISSUED
                                                 : FEW_SUMS_ISSUED) *
-                                  (is_single ? SINGLE_ISSUED[is_narrow(sized)] : 1),
-                        .alone = (WAIT + sums) * (is_single ? SINGLE_WAIT[is_narrow(sized)] : 1)};
+                                  (is_single ? SINGLE_ISSUED[is_narrow(sized)] : 1) * (is_window ? WINDOW_ISSUED : 1),
+                        .alone = (WAIT + sums) * (is_single ? SINGLE_WAIT[is_narrow(sized)] : 1) *
+                                 (is_window ? WINDOW_WAIT : 1)};
     const double tiles =
         (double)sized->batch * ceil((double)sized->rows / t->rows) * ceil((double)sized->columns / t->columns);
     const double blocks = ceil(tiles * t->split / MD_MAX(target->facts->threads, 1)), /* of the busiest SM */

@@ -32,6 +32,10 @@ MD_FIT(WAIT, 62)
 MD_FIT_LIST(SINGLE_ISSUED, 1.45, 0.97)
 MD_FIT_LIST(SINGLE_WAIT, 1.27, 1.11)
 
+/* f32: the same where an operand is a window of a tensor, each element of which is found and guarded. */
+MD_FIT(WINDOW_ISSUED, 3.4)
+MD_FIT(WINDOW_WAIT, 3.4)
+
 /* f32, us: of the launch that adds up slices, and of functions in it; of a further block of few sums on an SM, and of a
  * further wave of them. */
 MD_FIT(SUM_US, 1.35)

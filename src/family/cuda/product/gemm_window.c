@@ -47,15 +47,19 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
            md_fa_cuda_product_is_worth_trying(target, &s.tiled.p, &s.tiled.tiles, size);
 }
 
+static bool is_along_depth(const md_cg_product *p)
+{
+    return md_cg_product_along(p, md_cg_product_window(p)) == MD_CG_ALONG_DEPTH;
+}
+
 /* The time of a step of K in which a thread finds its pieces: along K they are copied whole where eight elements of the
  * last index are a piece. */
 static double gather_us(const md_cg_product *p, const md_fa_cuda_mma_tile *t, const int64_t *size)
 {
     const md_st_product *s = md_cg_product_stage(p);
     const int32_t window = md_cg_product_window(p), rows = window == MD_CG_A ? t->rows : t->columns;
-    const bool is_along_depth = md_cg_product_along(p, window) == MD_CG_ALONG_DEPTH,
-               is_whole = md_st_size(p->program, s->k[s->n_k - 1], size) % 8 == 0;
-    const double piece = !is_along_depth ? PIECE_GATHERED : is_whole ? PIECE_COPIED : PIECE_SINGLE;
+    const bool is_whole = md_st_size(p->program, s->k[s->n_k - 1], size) % 8 == 0;
+    const double piece = !is_along_depth(p) ? PIECE_GATHERED : is_whole ? PIECE_COPIED : PIECE_SINGLE;
     return piece * rows * 8 / t->threads;
 }
 
@@ -68,7 +72,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
         return;
     md_fa_cuda_tiles tiles = s->tiled.tiles;
     tiles.step_us += gather_us(&s->tiled.p, &s->t, size);
-    tiles.flops *= PART_OF_RATE;
+    tiles.flops *= is_along_depth(&s->tiled.p) ? PART_OF_RATE : PART_GATHERED;
     md_fa_cuda_product_features(out, target, sized, &tiles);
 }
 

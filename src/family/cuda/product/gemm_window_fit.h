@@ -3,19 +3,20 @@
  * `tools/fit gemm_window` judges them by recorded times, and fits them.
  *
  * Families: gemm_window
- * Runs: data/results/2026-11-29-h200-products.tar.xz
- * Fit: 29 November 2026, H200: seed 1, 182464 steps: 77.4% root mean square of log(model / recorded), picks lose
- *   5.0%, 91 times. */
+ * Runs: data/results/2026-11-30-h200-model.tar.xz:2026-11-30-h200-model/regret_conv_0243.jsonl@r=3,s=3
+ *   data/results/2026-11-30-h200.tar.xz:2026-11-30-h200/regret_conv_0032.jsonl@r=3,s=3
+ * Fit: 30 November 2026, H200: 25.8% root mean square of log(model / recorded), picks lose 3.0%, 76 times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_WINDOW_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_WINDOW_FIT_H
 
 #include "family/fit.h"
 
 /* us in which a thread finds eight elements of a step of K: along K copied asynchronously, or one by one, and along the
- * rows; the part of gemm_mma's rate that is left. */
-MD_FIT(PIECE_COPIED, 0.182)
-MD_FIT(PIECE_SINGLE, 0.4)
+ * rows; the part of gemm_mma's rate that is left, by K and along the rows. */
+MD_FIT(PIECE_COPIED, 0.984)
+MD_FIT(PIECE_SINGLE, 2.34)
 MD_FIT(PIECE_GATHERED, 0.1)
-MD_FIT(PART_OF_RATE, 0.08981)
+MD_FIT(PART_OF_RATE, 1)
+MD_FIT(PART_GATHERED, 0.08981)
 
 #endif
