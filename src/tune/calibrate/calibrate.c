@@ -168,10 +168,10 @@ static void time_all(calibrator *c, const md_fa_target *target, const int64_t *s
 static void begin_rival(rival *r, calibrator *c, const md_fa_target *target, const int64_t (*size)[MD_FX_MAX_DIMS])
 {
     for (int32_t k = 0; k < MD_TN_PROBE_SIZES; k++) {
-        if (md_tn_best(&r->config[k], &r->model_us[k], target, r->family, size[k], NULL) != MD_OK) {
-            r->model_us[k] = 0;
+        r->model_us[k] = 0;
+        if (md_tn_best(&r->config[k], NULL, target, r->family, size[k], NULL) != MD_OK)
             continue;
-        }
+        r->model_us[k] = md_tn_predict_us(target, r->family, &r->config[k], size[k]);
         const bool is_same =
             k > 0 && r->model_us[k - 1] > 0 && !memcmp(&r->config[k], &r->config[k - 1], sizeof r->config[k]);
         if (!is_same && md_bd_variant_create(&r->variant[k], c->builder, target, r->family, &r->config[k]) != MD_OK)

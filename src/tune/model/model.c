@@ -93,18 +93,18 @@ double md_tn_factor_of(const md_dev_facts *facts, const md_fa_family *family)
     return 1.0;
 }
 
-/* With a factor of the family's: `enough` is of times that are multiplied by it. */
-static double form_us(md_fa_features *features, const md_fa_target *target, const md_fa_family *family,
-                      const md_fa_config *config, const int64_t *size, double enough)
+/* By the form alone; a config that takes longer than `enough` need not be exact. */
+static double plain_us(md_fa_features *features, const md_fa_target *target, const md_fa_family *family,
+                       const md_fa_config *config, const int64_t *size, double enough)
 {
-    const double factor = md_tn_factor_of(target->facts, family), before = target->memo ? target->memo->enough_us : 0;
+    const double before = target->memo ? target->memo->enough_us : 0;
     *features = (md_fa_features){.ops_rate = 1.0, .parallel = 1.0, .launches = 1};
     if (target->memo)
-        target->memo->enough_us = enough / factor;
+        target->memo->enough_us = enough;
     md_fa_features_of(features, family, target, config, size);
     if (target->memo)
         target->memo->enough_us = before;
-    return factor * md_tn_model_us(target->facts, features);
+    return md_tn_model_us(target->facts, features);
 }
 
 static double enough_of(const md_fa_target *target)
@@ -115,20 +115,22 @@ static double enough_of(const md_fa_target *target)
 double md_tn_form_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                      const int64_t *size)
 {
+    const double factor = md_tn_factor_of(target->facts, family);
     md_fa_features features;
-    return form_us(&features, target, family, config, size, enough_of(target));
+    return factor * plain_us(&features, target, family, config, size, enough_of(target) / factor);
 }
 
 double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, const md_fa_config *config,
                         const int64_t *size)
 {
-    md_fa_features features;
     const md_tn_trees *trees = md_tn_trees_of(target->facts, family);
     if (!trees)
         return md_tn_form_us(target, family, config, size);
-    const double enough = enough_of(target) / MD_TN_TREE_LEAST,
-                 us = form_us(&features, target, family, config, size, enough);
+    const double factor = md_tn_factor_of(target->facts, family),
+                 enough = enough_of(target) / (factor * MD_TN_TREE_LEAST);
+    md_fa_features features;
+    const double us = plain_us(&features, target, family, config, size, enough);
     if (us > enough)
-        return us; /* the trees bring it below `enough` no more */
-    return us * md_tn_trees_factor(trees, target, config, size, &features, us);
+        return factor * us; /* the trees bring it below `enough` no more */
+    return factor * us * md_tn_trees_factor(trees, target, config, size, &features, us);
 }
