@@ -20,6 +20,7 @@ FIRST_COMMIT = "4b4deb21"  # of those whose subjects are checked, exclusive
 
 # File, or file:function -> why it may be over a limit.
 EXCEPTIONS = {
+    "src/tune/model/tree_table.h": "a table that tools/fit_trees writes: a tree has three lines",
     "include/md/dlpack.h:md_tensor_from_parts": "a DLTensor's fields one by one: the header does not know the struct",
 }
 

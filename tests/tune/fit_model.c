@@ -251,7 +251,7 @@ static void print_inputs(records *r)
         float input[MD_TN_TREE_INPUTS];
         const double us = md_tn_form_us(&target, x->family, &x->config, x->size);
         md_fa_features_of(&features, x->family, &target, &x->config, x->size);
-        md_tn_tree_inputs(input, &target, x->family, &x->config, x->size, &features, us);
+        md_tn_tree_inputs(input, x->family, &(md_tn_question){&target, &x->config, x->size, &features, us});
         printf("%lld %.9g", (long long)x->line, us);
         for (int k = 0; k < MD_TN_TREE_INPUTS; k++)
             printf(" %.9g", (double)input[k]);

@@ -132,5 +132,5 @@ double md_tn_predict_us(const md_fa_target *target, const md_fa_family *family, 
     const double us = plain_us(&features, target, family, config, size, enough);
     if (us > enough)
         return factor * us; /* the trees bring it below `enough` no more */
-    return factor * us * md_tn_trees_factor(trees, target, config, size, &features, us);
+    return factor * us * md_tn_trees_factor(trees, &(md_tn_question){target, config, size, &features, us});
 }

@@ -144,16 +144,7 @@ static void put_division(float *out, const md_tn_trees *t, const md_fa_config *c
     out[MD_TN_TREE_THREAD_VECTORS] = (float)(vectors / threads);
 }
 
-/* A question: a config at some sizes. */
-typedef struct question {
-    const md_fa_target *target;
-    const md_fa_config *config;
-    const int64_t *size;
-    const md_fa_features *features;
-    double us;
-} question;
-
-static void put_all(float *out, const md_tn_trees *t, const question *q)
+static void put_all(float *out, const md_tn_trees *t, const md_tn_question *q)
 {
     md_fa_extent room;
     const md_fa_extent *e = md_fa_extent_of(&room, q->target, q->size);
@@ -172,12 +163,11 @@ static void put_all(float *out, const md_tn_trees *t, const question *q)
     put_division(out, t, q->config, e, MD_MAX(q->target->facts->threads, 1));
 }
 
-void md_tn_tree_inputs(float out[MD_TN_TREE_INPUTS], const md_fa_target *target, const md_fa_family *family,
-                       const md_fa_config *config, const int64_t *size, const md_fa_features *features, double us)
+void md_tn_tree_inputs(float out[MD_TN_TREE_INPUTS], const md_fa_family *family, const md_tn_question *question)
 {
     md_tn_trees t;
     fill_roles(&t, family);
-    put_all(out, &t, &(question){target, config, size, features, us});
+    put_all(out, &t, question);
 }
 
 /* ---- The sum */
@@ -211,14 +201,13 @@ double md_tn_forest_factor(const md_tn_forest *forest, const float input[MD_TN_T
     return fmin(fmax(factor, MD_TN_TREE_LEAST), MD_TN_TREE_MOST);
 }
 
-double md_tn_trees_factor(const md_tn_trees *trees, const md_fa_target *target, const md_fa_config *config,
-                          const int64_t *size, const md_fa_features *features, double us)
+double md_tn_trees_factor(const md_tn_trees *trees, const md_tn_question *question)
 {
-    const int32_t field = trees->field[ALIGN], align = field < 0 ? 0 : config->value[field];
+    const int32_t field = trees->field[ALIGN], align = field < 0 ? 0 : question->config->value[field];
     const md_tn_forest *forest = align >= 0 && align < MOST_ALIGNS ? trees->forest[align] : NULL;
     float input[MD_TN_TREE_INPUTS];
     if (!forest)
         return 1;
-    put_all(input, trees, &(question){target, config, size, features, us});
+    put_all(input, trees, question);
     return md_tn_forest_factor(forest, input);
 }

@@ -68,18 +68,25 @@ typedef struct md_tn_forest {
 } md_tn_forest;
 
 /* A factor is within these. */
-#define MD_TN_TREE_LEAST 0.78
+#define MD_TN_TREE_LEAST 0.83
 #define MD_TN_TREE_MOST 2.5
+
+/* A config at some sizes, and what the form says of it. */
+typedef struct md_tn_question {
+    const md_fa_target *target;
+    const md_fa_config *config;
+    const int64_t *size;
+    const md_fa_features *features;
+    double us; /* by the form, without a device's factor */
+} md_tn_question;
 
 typedef struct md_tn_trees md_tn_trees;
 /** The trees of a family on a device; NULL: there are none, and the form's time is all. */
 const md_tn_trees *md_tn_trees_of(const md_dev_facts *facts, const md_fa_family *family);
-/** By what the form's time `us` is multiplied, with the features that it was made of; 1 for what was not measured. */
-double md_tn_trees_factor(const md_tn_trees *trees, const md_fa_target *target, const md_fa_config *config,
-                          const int64_t *size, const md_fa_features *features, double us);
-/** What trees of the family are asked about, whether it has any or not: for tools/fit_trees, and tests. */
-void md_tn_tree_inputs(float out[MD_TN_TREE_INPUTS], const md_fa_target *target, const md_fa_family *family,
-                       const md_fa_config *config, const int64_t *size, const md_fa_features *features, double us);
+/** By what the form's time is multiplied; 1 for what was not measured. */
+double md_tn_trees_factor(const md_tn_trees *trees, const md_tn_question *question);
+/** What trees of the family are asked about, whether it has any or not: for tools/fit_trees. */
+void md_tn_tree_inputs(float out[MD_TN_TREE_INPUTS], const md_fa_family *family, const md_tn_question *question);
 /** The factor by a forest. */
 double md_tn_forest_factor(const md_tn_forest *forest, const float input[MD_TN_TREE_INPUTS]);
 
