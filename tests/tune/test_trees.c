@@ -99,7 +99,9 @@ static void what_was_not_seen_fades(void **state)
     md_tn_forest f = {.n = 1, .tree = &tree};
     float input[MD_TN_TREE_INPUTS] = {0};
     for (int32_t i = 0; i < MD_TN_TREE_SEEN; i++)
-        f.seen[i] = (md_tn_seen){MD_TN_TREE_ROWS, 10, 1000};
+        f.to[i] = 1e6F;
+    f.from[1] = 10; /* rows */
+    f.to[1] = 1000;
     input[MD_TN_TREE_ROWS] = 10;
     assert_float_equal(md_tn_forest_factor(&f, input), exp(51.0 / 512), 1e-6);
     input[MD_TN_TREE_COLUMNS] = 101;

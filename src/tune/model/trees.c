@@ -175,13 +175,15 @@ void md_tn_tree_inputs(float out[MD_TN_TREE_INPUTS], const md_fa_family *family,
 /* 1 within what the trees have seen, 0 two octaves beyond it. */
 static double trust(const md_tn_forest *forest, const float *input)
 {
+    static const uint8_t seen[MD_TN_TREE_SEEN] = {MD_TN_TREE_US,      MD_TN_TREE_ROWS,  MD_TN_TREE_COLUMNS,
+                                                  MD_TN_TREE_DEPTH,   MD_TN_TREE_BATCH, MD_TN_TREE_BYTES_EACH,
+                                                  MD_TN_TREE_OPS_EACH};
     static const double OCTAVES = 2;
     double left = 1;
     for (int32_t i = 0; i < MD_TN_TREE_SEEN; i++) {
-        const md_tn_seen *s = &forest->seen[i];
-        const double x = input[s->input], beyond = x < (double)s->from ? s->from / fmax(x, 1e-9) : x / s->to;
-        if (x < (double)s->from || x > (double)s->to)
-            left = fmin(left, 1 - log2(beyond) / OCTAVES);
+        const double x = input[seen[i]], from = forest->from[i], to = forest->to[i];
+        if (x < from || x > to)
+            left = fmin(left, 1 - log2(x < from ? from / fmax(x, 1e-9) : x / to) / OCTAVES);
     }
     return fmax(left, 0);
 }

@@ -52,11 +52,8 @@ typedef struct md_tn_tree {
 } md_tn_tree;
 enum { MD_TN_TREE_PARTS = 512 };
 
-/* Beyond the sizes that the trees have seen what they say fades, to nothing at two octaves. */
-typedef struct md_tn_seen {
-    uint8_t input;
-    float from, to;
-} md_tn_seen;
+/* Beyond the sizes that the trees have seen what they say fades, to nothing at two octaves: the time by the form, rows,
+ * columns, K, batch, and what each element takes. */
 enum { MD_TN_TREE_SEEN = 7 };
 
 typedef struct md_tn_forest {
@@ -64,7 +61,7 @@ typedef struct md_tn_forest {
     int32_t align; /* the value of its field of that name, as each is a kernel of its own; -1: it has none */
     int32_t n;
     const md_tn_tree *tree;
-    md_tn_seen seen[MD_TN_TREE_SEEN];
+    float from[MD_TN_TREE_SEEN], to[MD_TN_TREE_SEEN];
 } md_tn_forest;
 
 /* A factor is within these. */
