@@ -59,6 +59,34 @@ static bool has_many_bound(void *user, const md_fx_node *node)
     return node->kind != MD_FX_REDUCE || node->n_bound == 1;
 }
 
+/* True unless a reduction may have many elements, which is slow where one thread does it alone. */
+static bool has_few_elements(void *user, const md_fx_node *node)
+{
+    static const double FEW = 1024;
+    const md_st_program *program = user;
+    double most = 1;
+    for (int32_t i = 0; node->kind == MD_FX_REDUCE && i < node->n_bound; i++) {
+        const md_fx_dim *dim = &program->formula->dim[program->index[node->bound[i]].dim];
+        most *= (double)(dim->size >= 0 ? dim->size : dim->hi);
+    }
+    return most <= FEW;
+}
+
+/* A thread of these families does a whole reduction. */
+static bool reduces_alone(const char *family)
+{
+    return !strcmp(family, "nest") || !strcmp(family, "cells");
+}
+
+/* True if the family is fast for the stage. */
+static bool is_fast(const md_ds_compiled *c, int32_t stage, const char *family)
+{
+    const md_st_stage *s = &c->program->stage[stage];
+    if (!reduces_alone(family))
+        return true;
+    return strcmp(family, "nest") != 0 && md_fx_visit(s->store[0].value, has_few_elements, (void *)c->program);
+}
+
 /* Why a stage is slow; NULL: it is not. */
 static const char *why_slow(const md_st_stage *s, bool has_fast_family)
 {
@@ -85,7 +113,7 @@ static json_t *stage_json(const md_ds_compiled *c, int32_t stage)
     for (const md_fa_family *const *f = md_fa_families(c->facts->kind); *f; f++) {
         if (!md_ds_family_allowed(*f, &target, &c->policy))
             continue;
-        has_fast_family |= strcmp((*f)->name, "nest") != 0;
+        has_fast_family |= is_fast(c, stage, (*f)->name);
         families = md_json_add(families, json_string((*f)->name));
     }
     md_st_describe(&kind, c->program, stage);

@@ -177,7 +177,8 @@ static void test_axes_of_fields(void **state)
                              "chain_split warps T\n"
                              "chain_dot warps T\n"
                              "chain_mma warps T\n"
-                             "pairs_mma warps T\n");
+                             "pairs_mma warps T\n"
+                             "cells lanes T threads T\n");
 }
 
 int main(void)

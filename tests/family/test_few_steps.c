@@ -88,12 +88,13 @@ static const product with_gelu[] = {
     {MD_BF16, 335, 5332, 11, "gemm_simt/rows32_columns32_split1", 10.36},
 };
 
+/* By the form of the model alone: what trees add is tested in tune/test_trees. */
 static double predicted(const fixture *f, const char *variant, const int64_t *size)
 {
     const md_fa_family *family = NULL;
     md_fa_config config;
     assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant));
-    return md_tn_predict_us(&f->target, family, &config, size);
+    return md_tn_form_us(&f->target, family, &config, size);
 }
 
 static double product_us(const product *p, const char *text, const md_dev_facts *facts)

@@ -183,7 +183,7 @@ static void texts(void **state)
 static void slow(void **state)
 {
     static const struct {
-        const char *device, *formula, *why; /* NULL: not slow */
+        const char *device, *formula, *why, *sizes; /* why: NULL: not slow */
     } cases[] = {
         {"sm_90a", "Y[i] = where(i > 2, sum[j,k](X[i-2,j,k]), 0)",
          "since a reduction runs over several indices at once"},
@@ -191,6 +191,10 @@ static void slow(void **state)
         {"host", "Y[i,j] = X[i,j] + where(X[i,j] > 0, cumsum[j](where(j > 0, X[i,j-1], 0)), 0)",
          "since its reductions and scans are no row"},
         {"host", "Y[i,j] = sum[r,s](X[i+r,j+s] * W[r,s])", NULL},
+        /* in one thread, but over few elements */
+        {"sm_90a", "Y[i,j] = max[r,s](X[2*i+r,2*j+s] + W[r,s])", NULL, "r=3, s=3"},
+        {"sm_90a", "Y[i,j] = max[r,s](X[2*i+r,2*j+s] + W[r,s])", "since a reduction runs over several indices at once",
+         "r=64, s=64"},
     };
     (void)state;
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
@@ -198,7 +202,8 @@ static void slow(void **state)
         assert_ok(md_context_create(
             &c, &(md_context_options){.device = cases[i].device, .cc = "/nonexistent/cc", .threads = 1}));
         text[0] = 0;
-        assert_ok(md_check_formula(c, cases[i].formula, NULL, 0, take, NULL));
+        const md_op_options options = {.sizes = cases[i].sizes};
+        assert_ok(md_check_formula(c, cases[i].formula, &options, 0, take, NULL));
         const char *said = strstr(text, "slow: ");
         assert_true(cases[i].why ? said && strstr(said, cases[i].why) : !said);
         md_context_destroy(&c);
