@@ -43,6 +43,7 @@ ELSEWHERE = {
     "src/kernels/host/defaults/": "what generated text stands for, so that tools can read kernels by themselves",
     "tests/cuda/torch_capture.py": "run by tools/gpu",
     "tools/examples/cluster/agree_nccl.c": "needs two GPUs and NCCL: tools/gpu cluster builds and runs it",
+    "tools/mutants/reach/reach.c": "tools/mutate --make-reach builds it",
 }
 
 
