@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 PyObject *md_py_raise(const md_py_state *state, md_status status)
 {
@@ -74,10 +76,22 @@ static md_context *find_context(const md_py_state *state, md_py_dl_device device
     return NULL;
 }
 
+/* One thread makes a context, without the GIL; others wait for it. (A child of a fork has not the thread.) */
+static md_context *wait_for_context(const md_py_state *state, md_py_dl_device device)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    md_context *found;
+    while (!(found = find_context(state, device)) && state->maker == getpid()) {
+        Py_BEGIN_ALLOW_THREADS nanosleep(&moment, NULL);
+        Py_END_ALLOW_THREADS
+    }
+    return found;
+}
+
 md_context *md_py_context_of(md_py_state *state, md_py_dl_device device)
 {
     char name[32] = "host";
-    md_context *made = find_context(state, device);
+    md_context *made = wait_for_context(state, device);
     md_status status;
     if (made)
         return made;
@@ -87,22 +101,19 @@ md_context *md_py_context_of(md_py_state *state, md_py_dl_device device)
         PyErr_Format(state->unsupported, "there is no device for DLPack's device type %d", device.type);
         return NULL;
     }
+    if (state->n_contexts == MD_PY_CONTEXTS) {
+        PyErr_SetString(state->unsupported, "too many devices");
+        return NULL;
+    }
     md_context_options options = {.device = name};
+    state->maker = getpid();
     if (device.type == MD_PY_CUDA)
         md_py_torch_give_memory(&options, &state->exchange.torch);
     Py_BEGIN_ALLOW_THREADS status = md_context_create(&made, &options);
-    Py_END_ALLOW_THREADS if (status != MD_OK)
-    {
+    Py_END_ALLOW_THREADS state->maker = 0;
+    if (status != MD_OK) {
         md_py_raise(state, status);
         return NULL;
-    }
-    /* another thread may have made it while the GIL was released */
-    md_context *const other = find_context(state, device);
-    if (other || state->n_contexts == MD_PY_CONTEXTS) {
-        md_context_destroy(&made);
-        if (!other)
-            PyErr_SetString(state->unsupported, "too many devices");
-        return other;
     }
     state->context[state->n_contexts++] = (md_py_context){device, made};
     return made;

@@ -4,6 +4,8 @@
 
 #include "python/arrays/exchange.h"
 
+#include <sys/types.h>
+
 enum { MD_PY_CONTEXTS = 17 }; /* the host and 16 GPUs */
 
 typedef struct md_py_context {
@@ -18,6 +20,7 @@ typedef struct md_py_state {
     md_py_exchange exchange;
     md_py_context context[MD_PY_CONTEXTS];
     int n_contexts;
+    pid_t maker; /* the process in which a thread makes one, 0: none */
 } md_py_state;
 
 /** Raises the exception of a status with md_last_error's text. Returns NULL. */

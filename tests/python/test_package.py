@@ -429,6 +429,15 @@ class Processes(unittest.TestCase):
         op = md.op("Y[b,n] = sum[k](X[b,k]*W[n,k])")
         self.assertTrue(threads_agree(op, random(4, 8), random(6, 8), np.allclose))
 
+    def test_first_calls_of_threads_share_a_context(self):
+        """Each context would warn of the variable."""
+        done = self.run_python("import concurrent.futures\nx = np.ones(3, np.float32)\n"
+                               "with concurrent.futures.ThreadPoolExecutor(10) as pool:\n"
+                               "    made = list(pool.map(lambda i: md.op('Y[i] = X[i] + 1')(x).tolist(), range(10)))\n"
+                               "print(made == [[2.0] * 3] * 10)", MD_NO_SUCH_VARIABLE="1")
+        self.assertEqual((done.returncode, done.stdout), (0, "True\n"))
+        self.assertEqual(done.stderr.count("MD_NO_SUCH_VARIABLE"), 1, done.stderr)
+
     def test_fork(self):
         x = random(5)
         md.op("Y[i] = X[i] * 2 + 1")(x)
