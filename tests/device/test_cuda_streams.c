@@ -227,9 +227,13 @@ static void test_time(void **state)
     assert_true(us / 10 > 19.0 && (under_tool() || us / 10 < 25.0) &&
                 (under_tool() || fabs((other - us) / 10 - us / 10) < 1.0));
     s.n = 0;
-    assert_ok(dev->ops->time(&empty, dev, NULL, spin_body, &s));
-    printf("nothing: %.2f us\n", empty);
-    assert_true(empty >= 0.0 && (under_tool() || empty < 1.0));
+    double nothing = INFINITY; /* the least: the GPU may serve others */
+    for (int i = 0; i < 8; i++) {
+        assert_ok(dev->ops->time(&empty, dev, NULL, spin_body, &s));
+        nothing = fmin(nothing, empty);
+    }
+    printf("nothing: %.2f us\n", nothing);
+    assert_true(nothing >= 0.0 && (under_tool() || nothing < 1.0));
     s.n = 1;
     s.stream = NULL;
     for (int i = 0; i < 3; i++) {
