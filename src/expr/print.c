@@ -205,8 +205,7 @@ static bool is_scalar_term(void *user, const md_fx_node *n)
 /* True for a conversion or a test of what the front end widened: a reader makes it anew of f32. */
 static bool is_of_widened(const md_fx_formula *f, const md_fx_node *n)
 {
-    const bool is_test = n->kind == MD_FX_OP && n->type == MD_BOOL;
-    if (!is_test && (n->kind != MD_FX_CAST || n->to == MD_F64 || n->arg[0]->kind != MD_FX_OP))
+    if (n->kind == MD_FX_CAST && (n->to == MD_F64 || n->arg[0]->kind != MD_FX_OP))
         return false;
     return n->arg[0]->type == MD_F64 && md_fx_has_kind(n, MD_FX_SCALAR) &&
            md_fx_visit(n, is_scalar_term, (void *)(uintptr_t)f);
@@ -236,9 +235,9 @@ static void print_scalar(printer *p, const md_fx_node *n)
 /* A conversion or an operation. Where the front end widened its operands, they are printed as they were. */
 static void print_value(printer *p, const md_fx_node *n, int level, bool is_anchored)
 {
-    const bool was_wide = p->is_wide, is_of_wide = is_of_widened(p->formula, n);
+    const bool was_wide = p->is_wide;
     if (n->type == MD_BOOL || n->kind == MD_FX_CAST) /* its operands may be of another type, and not widened */
-        p->is_wide = is_of_wide;
+        p->is_wide = is_of_widened(p->formula, n);
     if (n->kind == MD_FX_OP)
         print_op(p, n, level, is_anchored);
     else if (n->to == MD_F32 && p->is_wide && !was_wide)
