@@ -18,7 +18,7 @@ static int32_t count_visible(void)
         return CPU_COUNT(&set);
 #endif
     long n = sysconf(_SC_NPROCESSORS_ONLN); /* works for more than CPU_SETSIZE processors, too */
-    return n > 0 && n < INT32_MAX ? (int32_t)n : 1;
+    return n > 0 ? (int32_t)n : 1;
 }
 
 int32_t md_cpu_count(void)
