@@ -1,4 +1,6 @@
-/* That support/start.c ends a program which takes two locks in both orders. Called with a case, it does so. */
+/* That support/start.c ends a program which takes two locks in both orders, takes one twice, or gives one back that it
+ * does not hold. Called with a case, it does so. */
+#include "base/task/fork.h"
 #include "support/check.h"
 
 #include <pthread.h>
@@ -22,10 +24,25 @@ static void take(pthread_mutex_t *first, pthread_mutex_t *second, bool tries)
     pthread_mutex_unlock(first);
 }
 
+/* A lock as the library makes them: it is no plain one. */
+static int misuse_one(bool takes)
+{
+    pthread_mutex_t lock;
+    md_mutex_init(&lock);
+    alarm(20);
+    for (int i = 0; i < 2 && takes; i++)
+        pthread_mutex_lock(&lock);
+    if (!takes)
+        pthread_mutex_unlock(&lock);
+    return 0;
+}
+
 /* Who only tries waits for nobody; a lock that is made anew is another one. */
 static int take_both(const char *how)
 {
     pthread_mutex_t a, b;
+    if (!strcmp(how, "twice") || !strcmp(how, "unheld"))
+        return misuse_one(!strcmp(how, "twice"));
     pthread_mutex_init(&a, NULL);
     pthread_mutex_init(&b, NULL);
     take(&a, &b, false);
@@ -54,7 +71,7 @@ static int status_of(const char *how)
     return status;
 }
 
-static void turned_orders_end_the_program(void **state)
+static void misused_locks_end_the_program(void **state)
 {
     (void)state;
     static const char *const good[] = {"same", "tried", "anew"};
@@ -63,13 +80,16 @@ static void turned_orders_end_the_program(void **state)
 #if defined(__SANITIZE_THREAD__)
     skip(); /* it ends the program itself */
 #endif
-    const int status = status_of("turned");
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    static const char *const bad[] = {"turned", "twice", "unheld"};
+    for (int i = 0; i < (int)(sizeof bad / sizeof *bad); i++) {
+        const int status = status_of(bad[i]);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(turned_orders_end_the_program)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(misused_locks_end_the_program)};
     program = argv[0];
     return argc > 1 ? take_both(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }

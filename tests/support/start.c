@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -113,12 +114,25 @@ static void let_go(const pthread_mutex_t *mutex)
 
 /* ---- Calls of the library */
 
+/* Ordinary locks can be checked; md_mutex_init asks for one that only waits otherwise. */
+static bool is_ordinary(const pthread_mutexattr_t *how)
+{
+    int type = PTHREAD_MUTEX_DEFAULT;
+    if (how)
+        pthread_mutexattr_gettype(how, &type);
+#ifdef __GLIBC__
+    if (type == PTHREAD_MUTEX_ADAPTIVE_NP)
+        return true;
+#endif
+    return !how;
+}
+
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *how)
 {
     pthread_mutexattr_t checking;
     ++*life_of(mutex);
     let_go(mutex);
-    if (how)
+    if (!is_ordinary(how))
         return __real_pthread_mutex_init(mutex, how);
     pthread_mutexattr_init(&checking);
     pthread_mutexattr_settype(&checking, PTHREAD_MUTEX_ERRORCHECK);
