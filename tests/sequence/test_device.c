@@ -135,6 +135,32 @@ static void in_a_capture(void **state)
     assert_int_equal(device.n_violations, 0);
 }
 
+/* What a kernel of an earlier run has reported, the next run says, and enqueues nothing; then all is well again. */
+static void a_reported_fault_is_said(void **state)
+{
+    float *x = device_memory(), *y = device_memory();
+    const int64_t n = 100;
+    void *data[] = {x, y};
+    md_sq *sq = chain(NULL);
+    (void)state;
+    put(x, 3);
+    for (int i = 0; i < 4; i++) { /* by launches, and by a graph */
+        md_kn_report *r = op->report.host;
+        const int64_t n_runs = counters(sq).n_graph_runs;
+        r->tensor = 1;
+        r->axis = 0;
+        r->value = 99;
+        atomic_store(&r->is_set, 1);
+        assert_fails(md_sq_run(sq, stream_at(1), &n, data), MD_INVALID_ARGUMENT, "an earlier call: ");
+        assert_int_equal(counters(sq).n_graph_runs, n_runs);
+        put(y, 0);
+        run(sq, 1, n, x, y);
+        expect(y, n, 3);
+    }
+    assert_true(counters(sq).n_graph_runs > 0);
+    md_sq_destroy(&sq);
+}
+
 /* Host memory is refused as by a call. */
 static void refuses_host_memory(void **state)
 {
@@ -154,6 +180,7 @@ int main(void)
         cmocka_unit_test(two_threads_share_a_sequence),
         cmocka_unit_test(streams_take_turns),
         cmocka_unit_test(in_a_capture),
+        cmocka_unit_test(a_reported_fault_is_said),
         cmocka_unit_test(refuses_host_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

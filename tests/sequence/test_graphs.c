@@ -95,6 +95,33 @@ static void nodes_are_changed(void **state)
     md_sq_destroy(&sq);
 }
 
+/* A graph of other kernels than its shape's, which no key tells apart: launches serve, and it is made anew. */
+static void a_graph_of_other_kernels_is_not_changed(void **state)
+{
+    float *x = device_memory(), *y[] = {device_memory(), device_memory()};
+    (void)state;
+    put(x, 5);
+    for (int has_fewer = 0; has_fewer < 2; has_fewer++) {
+        md_sq *sq = chain(NULL);
+        for (int i = 0; i < 3; i++)
+            run(sq, 1, 1000, x, y[0]);
+        assert_int_equal(counters(sq).n_graph_runs, 1);
+        if (has_fewer)
+            sq->last->n_launches--;
+        else
+            sq->last->graph->launch[0].n_params--;
+        for (int i = 0; i < 3; i++) {
+            put(y[1], 0);
+            run(sq, 1, 1000, x, y[1]);
+            expect(y[1], 1000, 5);
+        }
+        assert_int_equal(counters(sq).n_builds, 2);
+        assert_int_equal(counters(sq).n_updates, 0);
+        sq->last->n_launches += has_fewer;
+        md_sq_destroy(&sq);
+    }
+}
+
 /* The graph of a size that is forgotten serves a new size of the same kernels. */
 static void graphs_outlive_their_sizes(void **state)
 {
@@ -192,7 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_come_and_go),         cmocka_unit_test(nodes_are_changed),
         cmocka_unit_test(graphs_outlive_their_sizes), cmocka_unit_test(equal_plans_bind_nothing),
-        cmocka_unit_test(works_without_graphs),
+        cmocka_unit_test(works_without_graphs),       cmocka_unit_test(a_graph_of_other_kernels_is_not_changed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
