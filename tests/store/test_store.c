@@ -147,6 +147,35 @@ static void the_user_comes_before_the_system(void **state)
     assert_int_equal(s->n_warnings, 0);
 }
 
+/* More folders than a store takes: the last one that it takes serves, those behind it do not. */
+static void the_last_place_serves(void **state)
+{
+    enum { PLACES = 16 };
+    scratch *s = *state;
+    char path[PLACES * 4200] = "";
+    size_t used = 0;
+    md_sr *store = NULL;
+    for (int i = 1; i <= PLACES; i++) {
+        char root[4200], key[8];
+        md_sr *system_store = NULL;
+        snprintf(root, sizeof root, "%s/%d", s->folder, i);
+        snprintf(key, sizeof key, "%d", i);
+        used += (size_t)snprintf(path + used, sizeof path - used, "%s%s", used ? ":" : "", root);
+        assert_ok(md_sr_open(&system_store, &(md_sr_options){.root = root, .environment = "here"}));
+        scratch_put(system_store, key, key);
+        md_sr_close(&system_store);
+    }
+    assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+    assert_ok(md_sr_open(
+        &store, &(md_sr_options){.root = s->root, .system_path = path, .environment = "here", .log = &s->log}));
+    assert_int_equal(md_sr_n_places(store), PLACES);
+    scratch_expect(store, "1", "1");
+    scratch_expect(store, "15", "15");
+    scratch_expect(store, "16", NULL);
+    md_sr_close(&store);
+    assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0); /* nothing behind the last place was closed */
+}
+
 static md_status gather(void *user, const char *key, const void *payload, size_t n)
 {
     char *text = user;
@@ -343,6 +372,7 @@ int main(void)
         TEST(no_store_is_a_store),
         TEST(environments_are_apart),
         TEST(the_user_comes_before_the_system),
+        TEST(the_last_place_serves),
         TEST(each_visits_a_kind),
         TEST(one_has_a_lease),
         TEST(a_dead_owner_has_none),

@@ -213,6 +213,8 @@ static void check_racers(const char *name)
                 best = fmin(best, recorded);
         }
         const int32_t n = md_ds_pick_racers(racer, pool, us, pool->n_variants);
+        for (int32_t i = 1; i < n; i++) /* the likely best first: time may end */
+            assert_true(us[racer[i - 1]] <= us[racer[i]]);
         for (int32_t i = 0; i < n; i++)
             raced = fmin(raced, board_us(&w.board, point, pool->variant[racer[i]]->name));
         assert_true(n > 0);

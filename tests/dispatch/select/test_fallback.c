@@ -145,6 +145,21 @@ static void a_full_pool_still_serves(void **state)
     }
 }
 
+/* One variant for all shapes is the model's, though nothing is tuned. */
+static void one_variant_is_the_models(void **state)
+{
+    (void)state;
+    script_allow(SCRIPT_ALPHA, 0, 5.0);
+    script_allow(SCRIPT_ALPHA, 2, 1.0);
+    md_ds_op_options o = script_options();
+    o.compile.policy.max_variants = 1;
+    o.compile.policy.tune = MD_TUNE_OFF;
+    md_ds_op *op = script_op(&world, copy, &o);
+    assert_int_equal(op->stage[0].n_variants, 1);
+    assert_string_equal(script_name(op, 0), "alpha/v2_w0");
+    md_ds_op_destroy(&op);
+}
+
 static void limits_of_the_pool(void **state)
 {
     (void)state;
@@ -181,6 +196,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_reference_serves_where_nothing_was_built, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_shape_that_none_fits_gets_a_variant_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_pool_still_serves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_variant_is_the_models, set_up, tear_down),
         cmocka_unit_test_setup_teardown(limits_of_the_pool, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
