@@ -1,6 +1,7 @@
 /* A context with a bundle: the kernels, choices and results of the context that made it, and no compiler. */
 #include "support/check.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <md/list.h>
 #include <stdbool.h>
@@ -328,6 +329,10 @@ static void tuned_results_are_inside(void **state)
     assert_ok(md_bundle_describe(path, print, f));
     fclose(f);
     assert_non_null(strstr(text, "\"wisdom\":1"));
+    f = fmemopen(text, sizeof text, "w");
+    assert_ok(md_wisdom_export(c, print, f));
+    fclose(f);
+    assert_non_null(strstr(text, "\"rigor\""));
     md_op_destroy(&op);
     md_op_destroy(&bundled);
     md_context_destroy(&c);
@@ -393,6 +398,27 @@ static void a_bundle_in_memory_serves(void **state)
     free(bytes);
 }
 
+static int n_open_files(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void bundles_are_closed(void **state)
+{
+    (void)state;
+    char both[2 * sizeof path];
+    write_bundle(&host, NULL, MD_BUNDLE_ALL, NULL);
+    snprintf(both, sizeof both, "%s:%s", path, path);
+    const int n = n_open_files();
+    md_context *c = open_context(both, "/nowhere/cc");
+    assert_int_equal(n_open_files(), n + 2);
+    md_context_destroy(&c);
+    assert_int_equal(n_open_files(), n);
+}
+
 static void a_bad_bundle_is_refused(void **state)
 {
     (void)state;
@@ -420,6 +446,7 @@ int main(void)
         cmocka_unit_test(tuned_results_are_inside),
         cmocka_unit_test(a_gpu_needs_none_to_be_bundled_for),
         cmocka_unit_test(a_bundle_in_memory_serves),
+        cmocka_unit_test(bundles_are_closed),
         cmocka_unit_test(a_bad_bundle_is_refused),
     };
     setenv("MD_SYNC", "1", 1);

@@ -3,7 +3,6 @@
 #include "support/check.h"
 #include "support/ranks.h"
 
-#include <stdbool.h>
 #include <time.h>
 
 static const char FORMULA[] = "Y[i] = sum[j](X[i,j])";
@@ -258,6 +257,10 @@ static void no_choice_for_all_is_an_error_on_all(void **state)
         assert_int_equal(r.shared->result[i][STATUS], MD_UNSUPPORTED);
         assert_non_null(strstr(r.shared->message[i], "no choice can be built on all of them: rank "));
         assert_int_equal(r.shared->result[i][GATHERS], MD_AGREE_GATHERS);
+        int who = -1, says = -2, n = 0; /* the message of who cannot build it, which says why */
+        sscanf(strstr(r.shared->message[i], "rank "), "rank %d cannot build '%*[^']': %n", &who, &n);
+        sscanf(strrchr(r.shared->message[i], '('), "(rank %d says so)", &says);
+        assert_true(n > 0 && who == says);
     }
     ranks_close(&r);
 }
@@ -290,6 +293,27 @@ static void other_formulas_and_options_are_named(void **state)
         }
         ranks_close(&r);
     }
+}
+
+/* Rank 1 has the longest text of ops, and nothing else to say: it fits with the 0 that ends it. */
+static void expect_whole_text(void *mine, int32_t gather, size_t n_bytes)
+{
+    static int64_t n_text;
+    n_text = gather == FIRST_GATHER ? ((md_ss_hello *)mine)->ops_bytes : n_text;
+    assert_true(gather != FIRST_GATHER + 2 || n_bytes == (size_t)n_text + 1);
+}
+
+static void texts_of_ops_are_told_whole(void **state)
+{
+    (void)state;
+    ranks r;
+    script s = PLAIN;
+    s.n_shapes = 0;
+    s.odd_rank = 1;
+    s.odd_formula = "Y[i] = sum[j](X[i,j] * X[i,j] + exp(X[i,j]) - 1)";
+    s.change = expect_whole_text;
+    run(&r, 2, s);
+    ranks_close(&r);
 }
 
 /* A rank that says that it is something else. */
@@ -465,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_veto_gives_way_to_the_next),
         cmocka_unit_test(no_choice_for_all_is_an_error_on_all),
         cmocka_unit_test(other_formulas_and_options_are_named),
+        cmocka_unit_test(texts_of_ops_are_told_whole),
         cmocka_unit_test(other_versions_devices_and_drivers_are_named),
         cmocka_unit_test(damaged_records_are_refused_by_all),
         cmocka_unit_test(a_rank_that_is_lost_is_named),
