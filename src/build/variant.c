@@ -86,8 +86,7 @@ static void leave_texts(md_bd_made *made)
         md_bd_ticket *ticket = &made->ticket[i];
         if (!ticket->text)
             continue;
-        if (made->n_open > 0)
-            stop_waiting(made, ticket);
+        stop_waiting(made, ticket);
         md_bd_text_leave(ticket->text);
     }
     md_bd_text *const unused = md_bd_take_unused(builder);
