@@ -3,12 +3,14 @@
 #include "support/check.h"
 
 #include "api/context.h"
+#include "combo/decide/combo_fit.h"
 #include "combo/decide/decide.h"
 #include "combo/merge.h"
 #include "combo/stored.h"
 #include "combo/tuning/tuning.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <md/combo.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -111,6 +113,39 @@ static void the_model_weighs(void **state)
     assert_int_equal(large->decision.how, MD_CB_EACH);
     md_cb_destroy(&large);
     close_context();
+}
+
+/* Times of a list of items of two stages, which have their item's time together. */
+static void expect_times(const char *device)
+{
+    double us[MD_CB_HOWS], work = 0;
+    const bool is_gpu = strcmp(device, "host") != 0;
+    assert_ok(md_context_create(&context, &(md_context_options){.device = device, .threads = 2, .hints = "64"}));
+    assert_ok(md_op_create(&op, context, "let a[i] = cumsum[i](X[i]); Y[i] = a[i] + max[k](a[k])",
+                           &(md_op_options){.tune = MD_TUNE_OFF, .max_variants = 1}));
+    assert_ok(md_op_wait(op));
+    md_cb *cb = make(3, 64);
+    assert_int_equal(cb->plan->n_units, 3 * 2);
+    for (int64_t i = 0; i < 3 * 2; i++)
+        if (cb->plan->unit[i].stage == 0)
+            work += fmax(cb->plan->unit[i].plan->model_us - (is_gpu ? GPU_LAUNCH : 0), 0.1);
+    md_cb_predict(us, cb);
+    assert_true(fabs(us[MD_CB_EACH] - work - (is_gpu ? GPU_LAUNCH + 6 * GPU_NEXT_LAUNCH : 6 * HOST_CALL)) < 1e-6);
+    assert_true(is_gpu || fabs(us[MD_CB_ONE] - work - 6 * HOST_ITEM) < 1e-6);
+    md_cb_destroy(&cb);
+    close_context();
+}
+
+static void an_item_counts_once(void **state)
+{
+    (void)state;
+    expect_times("host");
+    if (md_context_create(&context, &(md_context_options){.device = "sm_90a"}) != MD_OK) {
+        print_message("SKIPPED: %s\n", md_last_error());
+        skip();
+    }
+    md_context_destroy(&context);
+    expect_times("sm_90a");
 }
 
 /* Both ways give the same bits, whichever is chosen while runs go on. */
@@ -295,6 +330,7 @@ int main(void)
         TEST(prefers_what_gains),
         TEST(distance_keeps_the_rule),
         TEST(the_model_weighs),
+        TEST(an_item_counts_once),
         TEST(forced_times_decide),
         TEST(no_store_is_needed),
         TEST(measures_once),

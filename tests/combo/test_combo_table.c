@@ -221,6 +221,64 @@ static void scalars_are_shared_where_they_are_equal(void **state)
     }
 }
 
+/* Also where the first of a body, or the last, is the one that differs. */
+static void each_item_has_its_scalars(void **state)
+{
+    int64_t item[2];
+    (void)state;
+    lay_out(false);
+    md_cb *cb = make(ITEMS);
+    item[0] = cb->plan->unit[cb->merged->group[0].unit[0]].item;
+    item[1] = cb->plan->unit[cb->merged->group[0].unit[ITEMS - 1]].item;
+    md_cb_destroy(&cb);
+    for (int k = 0; k < 2; k++) {
+        lay_out(false);
+        for (int32_t a = 0; a < 4; a++)
+            if (args[item[k]][a].kind == MD_ARG_REAL)
+                args[item[k]][a] = md_s(0.25);
+        cb = make(ITEMS);
+        const md_cb_group *g = &cb->merged->group[0];
+        const int64_t at = k * (ITEMS - 1);
+        int64_t n = 0;
+        for (int64_t i = 0; i < g->n; i++)
+            n += g->body[i] == g->body[at];
+        assert_int_equal(cb->plan->unit[g->unit[at]].item, item[k]);
+        assert_true(n > 1 && !g->kernel.body[g->body[at]].shares_scalars);
+        md_cb_destroy(&cb);
+    }
+}
+
+/* An item that takes long by itself is alone where kernels of other items would share its launch. */
+static void heavy_items_are_alone(void **state)
+{
+    enum { N = 4 };
+    static const int64_t heavy = 40000000; /* 480 MB: more than 75 us */
+    md_op *other = NULL;
+    (void)state;
+    if (!context)
+        skip();
+    assert_ok(md_op_create(&other, context, "scalar lr; P[i] = O[i] + lr * G[i]",
+                           &(md_op_options){.async = 1, .tune = MD_TUNE_OFF}));
+    assert_ok(md_op_wait(other));
+    lay_out(false);
+    for (int32_t k = 0; k < 2; k++)
+        tensor[0][k] = md_tensor_make(memory + ((int64_t)(4 + k) << 34), MD_F32, 1, &heavy);
+    for (int is_last = 0; is_last < 2; is_last++) {
+        const md_combo_part one = {op, &args[0][0], 4, 1}, more = {other, &args[1][0], 4, N};
+        md_ds_op *const own[] = {is_last ? other->ds : op->ds, is_last ? op->ds : other->ds};
+        md_cb *cb = NULL;
+        assert_ok(md_cb_create(&cb, &context->runtime,
+                               is_last ? (md_combo_part[]){more, one} : (md_combo_part[]){one, more}, own, 2));
+        assert_ok(md_cb_prepare(cb));
+        assert_int_equal(cb->merged->n, 1);
+        assert_int_equal(cb->merged->group[0].n, N);
+        assert_int_equal(cb->merged->n_alone, 1);
+        assert_int_equal(cb->plan->unit[cb->merged->alone[0]].item, is_last ? N : 0);
+        md_cb_destroy(&cb);
+    }
+    md_op_destroy(&other);
+}
+
 /* Also with so many blocks that several share a start. */
 static void blocks_find_far_items(void **state)
 {
@@ -372,6 +430,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_runs_without_a_table),
                                        cmocka_unit_test(blocks_find_their_items),
                                        cmocka_unit_test(scalars_are_shared_where_they_are_equal),
+                                       cmocka_unit_test(each_item_has_its_scalars),
+                                       cmocka_unit_test(heavy_items_are_alone),
                                        cmocka_unit_test(blocks_find_far_items),
                                        cmocka_unit_test(warps_find_their_items),
                                        cmocka_unit_test(old_cudas_take_few_words)};

@@ -398,6 +398,47 @@ static void test_corrupt(void **state)
     }
 }
 
+static md_cb *timed;
+static double prefetched_us; /* as long a run takes with prefetches; without them 10 ms */
+
+static md_status take_time(double *us, md_dev *dev, md_stream stream, md_status (*body)(void *user), void *user)
+{
+    (void)dev;
+    (void)stream;
+    *us = prefetched_us;
+    for (int64_t i = 0; timed->plan && i < timed->plan->n_units; i++)
+        if (strstr(timed->plan->unit[i].variant->name, "prefetch0"))
+            *us = 1e4;
+    return body(user);
+}
+
+/* A search that is cut short keeps what it found; one that found nothing leaves what was kept before. */
+static void test_cut_short(void **state)
+{
+    static md_dev_ops ops;
+    (void)state;
+    open_all();
+    md_bd_wait_all(context->builder);
+    ops = *context->runtime.dev->ops;
+    ops.time = take_time;
+    context->runtime.dev->ops = &ops;
+    assert_ok(md_cb_create(&timed, &context->runtime, &(md_combo_part){op, &args[0][0], 2, ITEMS}, &op->ds, 1));
+    for (int is_faster = 1; is_faster >= 0; is_faster--) {
+        md_strbuf text = {0};
+        prefetched_us = is_faster ? 2e4 : 1e4;
+        assert_ok(md_cb_tune(&text, timed, NULL,
+                             &(md_cb_tune_job){.budget_s = 600, .max_builds = 1, .order = {"prefetch", "a test"}}));
+        const char *end = is_faster ? "tuned; 1 builds, 1 steps kept; stored: true\n"
+                                    : "heuristic; 1 builds, 0 steps kept; stored: false\n";
+        if (!strstr(md_strbuf_text(&text), end))
+            fail_msg("%s", md_strbuf_text(&text));
+        assert_int_equal(timed->choices.n, 1);
+        md_strbuf_finish(&text);
+    }
+    md_cb_destroy(&timed);
+    close_all();
+}
+
 static void test_faster(void **state)
 {
     const md_cb_way base = {.us = 100, .spread_us = 0.1};
@@ -413,9 +454,10 @@ static void test_faster(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tune),   cmocka_unit_test(test_budget),    cmocka_unit_test(test_order),
-        cmocka_unit_test(test_kept),   cmocka_unit_test(test_corrupt),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_faster), cmocka_unit_test(test_variables), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_tune),      cmocka_unit_test(test_budget),    cmocka_unit_test(test_order),
+        cmocka_unit_test(test_kept),      cmocka_unit_test(test_corrupt),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_faster),    cmocka_unit_test(test_variables), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_cut_short),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
