@@ -242,6 +242,36 @@ static void bundles_hold_what_is_kept(void **state)
     }
 }
 
+/* What a bundle has is not compiled; what it lacks is, unless nothing may be. */
+static void kernels_come_from_bundles(void **state)
+{
+    fixture *f = *state;
+    char path[4200];
+    md_sr_bundle_maker *maker = NULL;
+    md_sr_bundle *bundle = NULL;
+    process p = {NULL, NULL};
+    snprintf(path, sizeof path, "%s/from.mdb", f->scratch->folder);
+    assert_ok(md_sr_bundle_maker_create(&maker));
+    assert_ok(md_bd_create(&p.builder, &f->fake.base));
+    assert_ok(md_bd_record_bundle(p.builder, maker));
+    assert_ok(build(f, &p, TOY_PLAIN, 0));
+    md_bd_destroy(&p.builder);
+    assert_ok(md_sr_bundle_write(maker, path));
+    md_sr_bundle_maker_destroy(&maker);
+    assert_ok(md_sr_bundle_open(&bundle, path));
+    for (int compiles = 0; compiles < 2; compiles++) {
+        const md_bd_bundles bundles = {.bundle = &bundle, .n = 1, .compiles = compiles};
+        assert_ok(md_bd_create(&p.builder, &f->fake.base));
+        md_bd_use_bundles(p.builder, &bundles);
+        assert_ok(build(f, &p, TOY_PLAIN, 0));
+        assert_int_equal(build(f, &p, TOY_PLAIN, 1), compiles ? MD_OK : MD_COMPILE);
+        assert_int_equal(md_bd_count(p.builder)->bundled, 1);
+        assert_int_equal(md_bd_count(p.builder)->compiles, compiles);
+        md_bd_destroy(&p.builder);
+    }
+    md_sr_bundle_close(&bundle);
+}
+
 static void final_failures_are_remembered(void **state)
 {
     fixture *f = *state;
@@ -362,7 +392,7 @@ int main(void)
         TEST(what_does_not_load_is_compiled_anew),   TEST(what_is_kept_comes_back),
         TEST(bundles_hold_the_librarys_own_kernels), TEST(bundles_hold_what_is_kept),
         TEST(final_failures_are_remembered),         TEST(keys_are_of_all_that_counts),
-        TEST(a_disk_that_failed_is_asked_once),
+        TEST(a_disk_that_failed_is_asked_once),      TEST(kernels_come_from_bundles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

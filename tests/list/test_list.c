@@ -264,6 +264,37 @@ static int collect(void *user, const char *text, size_t n_bytes)
     return 0;
 }
 
+/* Every step, and every reduction of a step. */
+static void test_explain_all(void **state)
+{
+    char text[4000] = "";
+    md_context *own = NULL; /* it compiles nothing */
+    md_list *list = NULL;
+    (void)state;
+    assert_ok(md_context_create(&own, &(md_context_options){.device = "host", .threads = 1, .cc = "/nonexistent"}));
+    assert_ok(md_list_create(&list, own,
+                             "let n = sum[t,i](X@t[i]); let m = max[t,i](X@t[i]); Y@t[i] = X@t[i] / n; "
+                             "S = sum[t,i](Y@t[i] * W[i] * m)",
+                             NULL));
+    assert_ok(md_list_explain(list, 0, collect, text));
+    assert_string_equal(text,
+                        "step 1, each 4096 elements of every item:\n"
+                        "  part_0:f32[tile_0] = sum[at_0](X:f32[tile_0, at_0])\n"
+                        "step 1, each 4096 elements of every item:\n"
+                        "  part_2:f32[tile_0] = max[at_0](X:f32[tile_0, at_0])\n"
+                        "step 2, numbers for all items:\n"
+                        "  let all_0:f32[] = sum[k_0](part_0:f32[k_0]); let all_2:f32[] = max[k_2](part_2:f32[k_2]); "
+                        "n:f32[] = all_0:f32[]; m:f32[] = all_2:f32[]; \n"
+                        "step 3, every item:\n"
+                        "  Y:f32[i] = (X:f32[i] / n:f32[]); \n"
+                        "step 4, the whole of every item:\n"
+                        "  part_5:f32[] = sum[i](((Y:f32[i] * W:f32[i]) * m:f32[]))\n"
+                        "step 5, numbers for all items:\n"
+                        "  let all_5:f32[] = sum[k_5](part_5:f32[k_5]); S:f32[] = all_5:f32[]; \n");
+    md_list_destroy(&list);
+    md_context_destroy(&own);
+}
+
 static void test_explain(void **state)
 {
     (void)state;
@@ -290,9 +321,10 @@ static void test_explain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip),    cmocka_unit_test(test_numbers),       cmocka_unit_test(test_softmax_of_all),
-        cmocka_unit_test(test_rows),    cmocka_unit_test(test_order),         cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_explain), cmocka_unit_test(test_adamw_clipped), cmocka_unit_test(test_catalogue),
+        cmocka_unit_test(test_clip),        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_softmax_of_all),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_order),         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_explain),     cmocka_unit_test(test_adamw_clipped), cmocka_unit_test(test_catalogue),
+        cmocka_unit_test(test_explain_all),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

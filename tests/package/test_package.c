@@ -207,6 +207,7 @@ static void test_wrong_places(void **state)
         {"\"role\": 0", "\"role\": 0, \"base\": 4", "base or role for tensor 3"},
         {"\"role\": 0", "\"role\": 0, \"base\": -1", "base or role for tensor 3"},
         {"\"role\": 3, \"dtype\": \"f32\"", "\"role\": 3, \"dtype\": \"f33\"", "dtype"},
+        {"\"role\": 3, \"dtype\": \"f32\"", "\"role\": 3, \"dtype\": \"i4\"", "too short for tensor 1"},
         {"\"weight\": 0", "\"weight\": 1", "no weight for tensor 1"},
         {"\"weight\": 0", "\"weight\": -1", "no weight for tensor 1"},
         {"\"weight\": 0", "\"weight\": 0.5", "no weight for tensor 1"},
