@@ -113,9 +113,45 @@ static void test_bytes(void **state)
     f->dev->facts.vector_bytes = widest;
 }
 
+/* A table has a result for each value of one narrow element, so nothing else may reach the result. */
+static void test_tables(void **state)
+{
+    static const struct {
+        const char *formula;
+        int32_t bits; /* 0: no table */
+    } row[] = {{"Y:u8[i,j] = X:u8[i,j] * 3 + 1", 8},
+               {"Y:i8[i,j] = max(X:u8[i,j], 7) - X[i,j]", 8},
+               {"scalar k; Y:i4[i,j] = where(X:u4[i,j] > 3, k, X[i,j])", 4},
+               {"Y:u8[i,j] = X:u8[i,j] + Z:u8[i,j]", 0},
+               {"Y:u8[i,j] = where(X:u8[i,j] > 3, Z:u8[i,j], 1)", 0},
+               {"Y:u8[i,j] = X:u8[i,j] + b:u8[j]", 0},
+               {"Y:u8[i,j] = b:u8[i] * 3", 0},
+               {"Y:u8[i,j] = X:u8[j,i]", 0},
+               {"Y:u8[i,j] = X:u8[i,j] + i", 0},
+               {"Y:u8[i,j] = 7", 0},
+               {"Y:i16[i,j] = X:i8[i,j] * 3", 0},
+               {"Y:i16[i,j] = X:i16[i,j] * 3", 0},
+               {"Y:u8[i,j] += X:u8[i,j]", 0},
+               {"Y:u8[i] = max[j](X:u8[i,j])", 0},
+               {"Y:u8[i,j] = X:u8[i,j]; Z:u8[i,j] = X[i,j] + 1", 0}};
+    (void)state;
+    for (int32_t i = 0; i < MD_COUNT(row); i++) {
+        md_fx_formula *formula = NULL;
+        md_st_program *program = NULL;
+        int32_t from = -1;
+        assert_ok(md_fx_formula_create(&formula, row[i].formula, NULL));
+        assert_ok(md_st_program_create(&program, formula));
+        const int32_t bits = md_cg_tabled(&from, program, 0);
+        if (bits != row[i].bits || (bits > 0 && strcmp(formula->tensor[from].name, "X") != 0))
+            fail_msg("%s: %d bits of tensor %d", row[i].formula, (int)bits, (int)from);
+        md_st_program_destroy(&program);
+        md_fx_formula_destroy(&formula);
+    }
+}
+
 int main(int argc, char **argv)
 {
     is_full = argc > 1 && strcmp(argv[1], "--full") == 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes), cmocka_unit_test(test_tables)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -4,6 +4,7 @@
 #include "support/fault.h"
 
 #include "base/status.h"
+#include "codegen/product/product.h"
 #include "expr/catalogue.h"
 #include "expr/formula.h"
 #include "family/family.h"
@@ -102,8 +103,52 @@ static void test_emit(void **state)
     }
 }
 
+static bool print_result(md_strbuf *out, const md_cg_product *product)
+{
+    md_strbuf defines = {0};
+    const md_status s = md_cg_product_print_result(&defines, out, product);
+    assert_true(s == MD_OK || s == MD_OUT_OF_MEMORY);
+    const bool is_whole = s == MD_OK && !defines.failed && !out->failed;
+    md_strbuf_finish(&defines);
+    return is_whole;
+}
+
+/* Two sums as what is stored, which only GPUs' families print. */
+static void test_result(void **state)
+{
+    md_fx_formula *formula = NULL;
+    md_st_program *program = NULL;
+    md_cg_product product;
+    md_strbuf whole = {0};
+    (void)state;
+    assert_ok(md_fx_formula_create(&formula, "Y:bf16[i,j] = gelu(sum[d](A:bf16[i,d] * B:bf16[j,d]))", NULL));
+    assert_ok(md_st_program_create(&program, formula));
+    assert_true(md_cg_product_of(&product, program, 0, MD_CG_COLUMNS_STORED));
+    product.dialect = MD_DEV_CUDA;
+    assert_true(md_cg_product_has_result(&product) && print_result(&whole, &product));
+    for (int is_once = 0; is_once < 2; is_once++) {
+        int happened = 1;
+        for (int64_t n = 1; happened; n++) {
+            md_strbuf text = {0};
+            const int64_t living = fault_living();
+            fault_at(n, is_once);
+            const bool is_whole = print_result(&text, &product);
+            happened = fault_happened();
+            fault_after(0);
+            assert_true(is_whole || happened);
+            if (is_whole)
+                assert_string_equal(md_strbuf_text(&text), md_strbuf_text(&whole));
+            md_strbuf_finish(&text);
+            assert_int_equal(fault_living(), living);
+        }
+    }
+    md_strbuf_finish(&whole);
+    md_st_program_destroy(&program);
+    md_fx_formula_destroy(&formula);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_emit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_emit), cmocka_unit_test(test_result)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
