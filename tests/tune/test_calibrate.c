@@ -1,5 +1,6 @@
 /* A device calibrates itself: a simulated one, whose kernels take other times than the model says, family by family. */
 #include "support/check.h"
+#include "support/fault.h"
 
 #include "base/embed.h"
 #include "base/status.h"
@@ -196,6 +197,29 @@ static void doubts_are_told(void **state)
     close_world(&w);
 }
 
+/* A kernel that could not be made for one size is made for the next, though its config is the same. */
+static void what_could_not_be_made_is_tried_again(void **state)
+{
+    static world w;
+    md_tn_calibration c, before = {.is_sure = true};
+    uint64_t n_emitted = 0, most = 0;
+    (void)state;
+    open_world(&w, 1, 0);
+    calibrate(&c, &w, 1e9);
+    close_world(&w);
+    before.n_probes = c.n_probes - 2; /* few kernels, of which one has a config for both sizes */
+    for (int64_t n = 0; n < 4000 && most <= n_emitted; n += n ? 20 : 1) {
+        open_world(&w, 1, 0);
+        fault_once(n);
+        (void)md_tn_calibrate(&c, w.builder, &(md_tn_calibrate_options){.budget_ms = 1e9, .before = &before});
+        fault_after(0);
+        most = md_bd_count(w.builder)->emitted;
+        n_emitted = n ? n_emitted : most;
+        close_world(&w);
+    }
+    assert_int_equal(most, n_emitted + 1);
+}
+
 static const md_fa_family *family_named(const char *name)
 {
     const md_fa_family *family;
@@ -317,6 +341,7 @@ int main(void)
         cmocka_unit_test(impossible_times_are_left_out),
         cmocka_unit_test(doubts_are_told),
         cmocka_unit_test(interrupted_ones_go_on),
+        cmocka_unit_test(what_could_not_be_made_is_tried_again),
         cmocka_unit_test(texts),
         cmocka_unit_test(predictions),
         cmocka_unit_test(a_common_part_is_none),
