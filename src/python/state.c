@@ -76,7 +76,7 @@ static md_context *find_context(const md_py_state *state, md_py_dl_device device
     return NULL;
 }
 
-/* One thread makes a context, without the GIL; others wait for it. (A child of a fork has not the thread.) */
+/* One thread makes a context, without the GIL; others wait. The child of a fork does not: it lacks that thread. */
 static md_context *wait_for_context(const md_py_state *state, md_py_dl_device device)
 {
     const struct timespec moment = {.tv_nsec = 1000000};

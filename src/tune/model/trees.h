@@ -1,5 +1,5 @@
 /* What the form of the cost model leaves of a kernel's time, as measured: for each family a sum of small trees, which
- * tools/fit --trees makes of recorded times (tree_table.h). */
+ * tools/fit_trees makes of recorded times (tree_table.h). */
 #ifndef MD_TUNE_MODEL_TREES_H
 #define MD_TUNE_MODEL_TREES_H
 

@@ -50,14 +50,7 @@ static void bind_at(md_ds_bound *out, const md_ds_op *op, const int64_t size[5],
         const char name = f->dim[d].name[0], *at = f->dim[d].name[1] ? NULL : strchr(names, name == 'e' ? 'd' : name);
         out->binding.size[d] = at ? size[at - names] : size[1] / 4; /* K and V have a head for four */
     }
-    for (int32_t t = 0; t < f->n_tensors; t++) {
-        int64_t extent[MD_MAX_RANK];
-        for (int32_t a = 0; a < f->tensor[t].rank; a++)
-            extent[a] = out->binding.size[f->tensor[t].dim[a]];
-        out->binding.tensor[t] = md_tensor_make((void *)(0x10000000000 * (uintptr_t)(t + 1) + offset),
-                                                f->tensor[t].dtype, f->tensor[t].rank, extent);
-    }
-    md_ds_shape_of(&out->shape, op, &out->binding);
+    bind_tensors(out, op, offset);
 }
 
 static int32_t chain_of(const md_ds_op *op)

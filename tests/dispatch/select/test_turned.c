@@ -64,14 +64,7 @@ static void bind_at(md_ds_bound *out, const md_ds_op *op, const sizes *at, uintp
     memset(out, 0, sizeof *out);
     for (int32_t d = 0; d < f->n_dims; d++)
         out->binding.size[d] = f->dim[d].size >= 0 ? f->dim[d].size : size_of(at, f->dim[d].name);
-    for (int32_t t = 0; t < f->n_tensors; t++) {
-        int64_t extent[MD_MAX_RANK];
-        for (int32_t a = 0; a < f->tensor[t].rank; a++)
-            extent[a] = out->binding.size[f->tensor[t].dim[a]];
-        out->binding.tensor[t] = md_tensor_make((void *)(0x10000000000 * (uintptr_t)(t + 1) + offset),
-                                                f->tensor[t].dtype, f->tensor[t].rank, extent);
-    }
-    md_ds_shape_of(&out->shape, op, &out->binding);
+    bind_tensors(out, op, offset);
 }
 
 /* The plan of a shape, as a call finds or makes it, and what a report says of it: in `text`. */
