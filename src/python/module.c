@@ -149,11 +149,11 @@ static PyObject *py_share_memory(PyObject *module, PyObject *none)
     md_py_state *state = PyModule_GetState(module);
     (void)none;
     for (int i = 0; i < state->n_contexts; i++)
-        if (state->context[i].device.type == MD_PY_CUDA && !state->exchange.torch.shares_memory) {
+        if (state->context[i].device.type == MD_PY_CUDA && !state->exchange.torch_memory.is_shared) {
             PyErr_SetString(state->argument_error, "share_torch_memory(): ops were made on a GPU before it");
             return NULL;
         }
-    if (!md_py_torch_share_memory(&state->exchange.torch)) {
+    if (!md_py_torch_share_memory(&state->exchange.torch_memory)) {
         PyErr_SetString(state->unsupported, "PyTorch sees no GPU here, or has no functions for its memory");
         return NULL;
     }

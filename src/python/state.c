@@ -108,7 +108,7 @@ md_context *md_py_context_of(md_py_state *state, md_py_dl_device device)
     md_context_options options = {.device = name};
     state->maker = getpid();
     if (device.type == MD_PY_CUDA)
-        md_py_torch_give_memory(&options, &state->exchange.torch);
+        md_py_torch_give_memory(&options, &state->exchange.torch_memory);
     Py_BEGIN_ALLOW_THREADS status = md_context_create(&made, &options);
     Py_END_ALLOW_THREADS state->maker = 0;
     if (status != MD_OK) {

@@ -199,6 +199,18 @@ class Processes(unittest.TestCase):
                           "print(f(torch.ones(3, 4)).tolist())", MD_CC="/nonexistent", MD_CACHE_DIR="")
         self.assertEqual((done.returncode, done.stdout.strip()), (0, "[4.0, 4.0, 4.0]"), done.stderr)
 
+    def test_first_calls_of_threads(self):
+        """The first tensor that is met makes the package try PyTorch's functions, and other threads run meanwhile. The
+        second argument ends the calls before anything is built; each child meets its first tensor."""
+        done = run_python("import concurrent.futures, os, sys, threading\nsys.setswitchinterval(1e-6)\n"
+                          "gate, op = threading.Barrier(10), md.op('Y[i] = X[i] + V[i]')\n"
+                          "def call(x):\n    gate.wait()\n    try:\n        op(x, 'V')\n"
+                          "    except md.ArgumentError as error:\n        return 'no array' in str(error)\n"
+                          "def child():\n    with concurrent.futures.ThreadPoolExecutor(10) as pool:\n"
+                          "        os._exit(not all(pool.map(call, [torch.ones(3)] * 10)))\n"
+                          "print([os.waitpid(os.fork() or child(), 0)[1] for _ in range(8)])")
+        self.assertEqual((done.returncode, done.stdout), (0, f"{[0] * 8}\n"), done.stderr)
+
     def test_end_with_live_ops_and_plans(self):
         done = run_python("op = md.op('Y[i] = exp(X[i])', async_=True); keep = [op]; keep.append(keep)\n"
                           "op(torch.ones(3)); plan = md.capture(lambda x: torch.tanh(x) * 2, (torch.ones(3, 4),))\n"

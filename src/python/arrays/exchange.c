@@ -77,8 +77,11 @@ static int find_api(md_py_type *out, md_py_exchange *exchange, PyTypeObject *typ
         return -1;
     out->way = is_own ? MD_PY_EXCHANGE : MD_PY_SUBCLASS;
     out->api = api;
-    if (!exchange->torch.is_known)
-        md_py_torch_find(&exchange->torch);
+    if (!exchange->torch.is_known) {
+        md_py_torch found = {0};
+        md_py_torch_find(&found);
+        exchange->torch = found; /* whole: threads that call first at the same time read it, or look themselves */
+    }
     return 1;
 }
 
@@ -111,9 +114,10 @@ const md_py_type *md_py_type_of(md_py_exchange *exchange, PyObject *object)
     exchange->next = (exchange->next + 1) % MD_PY_TYPES;
     if (exchange->n_types < MD_PY_TYPES)
         exchange->n_types++;
-    Py_XDECREF((PyObject *)to->type);
+    PyTypeObject *const evicted = to->type;
     Py_INCREF((PyObject *)type);
     *to = made;
+    Py_XDECREF((PyObject *)evicted); /* last: it may run other code, which looks at the table */
     return to;
 }
 

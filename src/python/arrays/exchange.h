@@ -85,6 +85,7 @@ typedef struct md_py_exchange {
     int n_types, next;
     PyObject *numpy_empty, *numpy_dtype[MD_PY_DTYPES];
     md_py_torch torch;
+    md_py_torch_memory torch_memory;
     PyObject *is_grad_enabled; /* torch.is_grad_enabled, called where PyTorch's C++ function was not found */
     PyObject *text_is_neg, *text_requires_grad, *text_dlpack, *text_dlpack_device;
 } md_py_exchange;

@@ -23,37 +23,37 @@ static int32_t call_int32(const char *name)
     return get ? get() : -1;
 }
 
-#define FIND(member, library, name)                                                                                    \
+#define FIND(to, member, library, name)                                                                                \
     do {                                                                                                               \
         void *const found = find_in(library, name);                                                                    \
-        memcpy(&torch->member, &found, sizeof found);                                                                  \
+        memcpy(&(to)->member, &found, sizeof found);                                                                   \
     } while (0)
 
 static void find_reading(md_py_torch *torch)
 {
-    FIND(is_neg, "libtorch_cpu.so", "_ZN2at6native6is_negERKNS_6TensorE");
-    FIND(is_conj, "libtorch_cpu.so", "_ZN2at6native7is_conjERKNS_6TensorE");
-    FIND(requires_grad, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
-    FIND(grad_is_enabled, "libtorch_cpu.so", "aoti_torch_grad_mode_is_enabled");
-    FIND(is_inference, "libtorch_cpu.so", "_ZN2at6native12is_inferenceERKNS_6TensorE");
-    FIND(bump_version, "libtorch_cpu.so", "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
-    FIND(rank, "libtorch_cpu.so", "aoti_torch_get_dim");
-    FIND(sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
-    FIND(strides, "libtorch_cpu.so", "aoti_torch_get_strides");
-    FIND(dtype_of, "libtorch_cpu.so", "aoti_torch_get_dtype");
-    FIND(device_of, "libtorch_cpu.so", "aoti_torch_get_device_type");
-    FIND(index_of, "libtorch_cpu.so", "aoti_torch_get_device_index");
-    FIND(layout_of, "libtorch_cpu.so", "aoti_torch_get_layout");
-    FIND(const_data, "libtorch_cpu.so", "torch_get_const_data_ptr");
-    FIND(data, "libtorch_cpu.so", "torch_get_mutable_data_ptr");
+    FIND(torch, is_neg, "libtorch_cpu.so", "_ZN2at6native6is_negERKNS_6TensorE");
+    FIND(torch, is_conj, "libtorch_cpu.so", "_ZN2at6native7is_conjERKNS_6TensorE");
+    FIND(torch, requires_grad, "libc10.so", "_ZNK3c1010TensorImpl13requires_gradEv");
+    FIND(torch, grad_is_enabled, "libtorch_cpu.so", "aoti_torch_grad_mode_is_enabled");
+    FIND(torch, is_inference, "libtorch_cpu.so", "_ZN2at6native12is_inferenceERKNS_6TensorE");
+    FIND(torch, bump_version, "libtorch_cpu.so", "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
+    FIND(torch, rank, "libtorch_cpu.so", "aoti_torch_get_dim");
+    FIND(torch, sizes, "libtorch_cpu.so", "aoti_torch_get_sizes");
+    FIND(torch, strides, "libtorch_cpu.so", "aoti_torch_get_strides");
+    FIND(torch, dtype_of, "libtorch_cpu.so", "aoti_torch_get_dtype");
+    FIND(torch, device_of, "libtorch_cpu.so", "aoti_torch_get_device_type");
+    FIND(torch, index_of, "libtorch_cpu.so", "aoti_torch_get_device_index");
+    FIND(torch, layout_of, "libtorch_cpu.so", "aoti_torch_get_layout");
+    FIND(torch, const_data, "libtorch_cpu.so", "torch_get_const_data_ptr");
+    FIND(torch, data, "libtorch_cpu.so", "torch_get_mutable_data_ptr");
 }
 
 static void find_making(md_py_torch *torch)
 {
-    FIND(empty_strided, "libtorch_cpu.so", "aoti_torch_empty_strided");
-    FIND(to_object, "libtorch_cpu.so", "torch_tensor_to_pyobject");
-    FIND(wrap, "libtorch_python.so", "_Z16THPVariable_WrapRKN2at10TensorBaseE");
-    FIND(delete_tensor, "libtorch_cpu.so", "aoti_torch_delete_tensor_object");
+    FIND(torch, empty_strided, "libtorch_cpu.so", "aoti_torch_empty_strided");
+    FIND(torch, to_object, "libtorch_cpu.so", "torch_tensor_to_pyobject");
+    FIND(torch, wrap, "libtorch_python.so", "_Z16THPVariable_WrapRKN2at10TensorBaseE");
+    FIND(torch, delete_tensor, "libtorch_cpu.so", "aoti_torch_delete_tensor_object");
 }
 
 static void find_numbers(md_py_torch *torch)
@@ -309,46 +309,46 @@ PyObject *md_py_torch_empty(md_tensor *shape, const md_py_torch *torch, bool is_
 
 static void *alloc_cached(void *user, int32_t device, md_stream stream, size_t n_bytes)
 {
-    const md_py_torch *torch = user;
+    const md_py_torch_memory *memory = user;
     void *guard = NULL, *p = NULL;
-    if (torch->stream_begin(stream, device, &guard) != 0)
+    if (memory->stream_begin(stream, device, &guard) != 0)
         return NULL;
-    if (torch->raw_alloc(n_bytes, &p) != 0)
+    if (memory->raw_alloc(n_bytes, &p) != 0)
         p = NULL;
-    torch->stream_end(guard);
+    memory->stream_end(guard);
     return p;
 }
 
 static void free_cached(void *user, int32_t device, md_stream stream, void *p, size_t n_bytes)
 {
-    const md_py_torch *torch = user;
+    const md_py_torch_memory *memory = user;
     (void)device;
     (void)stream; /* PyTorch's allocator remembers the stream of each block */
     (void)n_bytes;
-    (void)torch->raw_delete(p);
+    (void)memory->raw_delete(p);
 }
 
-bool md_py_torch_share_memory(md_py_torch *torch)
+bool md_py_torch_share_memory(md_py_torch_memory *memory)
 {
-    FIND(raw_alloc, "libtorch_cuda.so", "aoti_torch_cuda_caching_allocator_raw_alloc");
-    FIND(raw_delete, "libtorch_cuda.so", "aoti_torch_cuda_caching_allocator_raw_delete");
-    FIND(stream_begin, "libtorch_cuda.so", "aoti_torch_create_cuda_stream_guard");
-    FIND(stream_end, "libtorch_cuda.so", "aoti_torch_delete_cuda_stream_guard");
+    FIND(memory, raw_alloc, "libtorch_cuda.so", "aoti_torch_cuda_caching_allocator_raw_alloc");
+    FIND(memory, raw_delete, "libtorch_cuda.so", "aoti_torch_cuda_caching_allocator_raw_delete");
+    FIND(memory, stream_begin, "libtorch_cuda.so", "aoti_torch_create_cuda_stream_guard");
+    FIND(memory, stream_end, "libtorch_cuda.so", "aoti_torch_delete_cuda_stream_guard");
     PyObject *module = PyImport_ImportModule("torch.cuda");
     /* before that the allocator cannot be used */
     PyObject *done = module ? PyObject_CallMethod(module, "init", NULL) : NULL;
-    torch->shares_memory = done && torch->raw_alloc && torch->raw_delete && torch->stream_begin && torch->stream_end;
+    memory->is_shared = done && memory->raw_alloc && memory->raw_delete && memory->stream_begin && memory->stream_end;
     Py_XDECREF(done);
     Py_XDECREF(module);
     PyErr_Clear();
-    return torch->shares_memory;
+    return memory->is_shared;
 }
 
-void md_py_torch_give_memory(md_context_options *options, md_py_torch *torch)
+void md_py_torch_give_memory(md_context_options *options, md_py_torch_memory *memory)
 {
-    if (!torch->shares_memory)
+    if (!memory->is_shared)
         return;
     options->device_alloc = alloc_cached;
     options->device_free = free_cached;
-    options->device_alloc_user = torch;
+    options->device_alloc_user = memory;
 }

@@ -39,19 +39,24 @@ typedef struct md_py_torch {
     void *(*wrap)(const void *tensor);
     int32_t (*delete_tensor)(void *tensor);
     bool can_make; /* the members above were found, and made a right tensor when tried */
-    bool shares_memory; /* the members below were found, and the user asked to share memory */
-    int32_t (*raw_alloc)(uint64_t n_bytes, void **out); /* allocates for the current stream */
-    int32_t (*raw_delete)(void *p);
-    int32_t (*stream_begin)(void *stream, int32_t index, void **guard); /* makes `stream` the current one */
-    int32_t (*stream_end)(void *guard);
     int32_t dtype[18]; /* PyTorch's number of each md_dtype; -1: none */
     uint8_t md_dtype_of[MD_PY_TORCH_DTYPES]; /* the md_dtype of each of PyTorch's numbers; 0: none */
     int32_t cpu, cuda, strided; /* PyTorch's numbers of device types and of the layout */
 } md_py_torch;
 
+/* PyTorch's caching allocator. Zeroed: nobody asked for it. Its functions are called without the GIL. */
+typedef struct md_py_torch_memory {
+    bool is_shared; /* the members below were found, and the user asked to share memory */
+    int32_t (*raw_alloc)(uint64_t n_bytes, void **out); /* allocates for the current stream */
+    int32_t (*raw_delete)(void *p);
+    int32_t (*stream_begin)(void *stream, int32_t index, void **guard); /* makes `stream` the current one */
+    int32_t (*stream_end)(void *guard);
+} md_py_torch_memory;
+
 enum { MD_PY_REQUIRES_GRAD = 1, MD_PY_NEGATIVE = 2 };
 
-/** Looks for the functions. Never fails: what is not found stays NULL. Takes milliseconds, once. */
+/** Looks for the functions. Never fails: what is not found stays NULL. Takes milliseconds, once. It runs code of
+ * PyTorch, so other threads get the GIL meanwhile: `torch` must not be seen by them. */
 void md_py_torch_find(md_py_torch *torch);
 /** What forbids reading the memory of a tensor (MD_PY_* bits; a gradient counts while gradients are recorded), or -1
  * if the functions were not found. The object is exactly a Tensor or a Parameter. */
@@ -67,9 +72,9 @@ PyObject *md_py_torch_empty(md_tensor *shape, const md_py_torch *torch, bool is_
 
 /** Contexts made from now on get PyTorch's memory (md_py_torch_give_memory). False: PyTorch has no GPU or no functions
  * for it. */
-bool md_py_torch_share_memory(md_py_torch *torch);
+bool md_py_torch_share_memory(md_py_torch_memory *memory);
 /** Makes a context's temporaries on a GPU memory of PyTorch's caching allocator, where that was asked for, so that the
- * two share what is free. `torch` must live as long as the context. */
-void md_py_torch_give_memory(md_context_options *options, md_py_torch *torch);
+ * two share what is free. `memory` must live as long as the context. */
+void md_py_torch_give_memory(md_context_options *options, md_py_torch_memory *memory);
 
 #endif
