@@ -189,8 +189,9 @@ md_status md_st_split_at(md_fx_formula *formula, const md_st_sizes *sizes, md_st
 
 /** Gives products whose sum runs across memory lets with the axes of their operands moved, and of their result: changes
  * the formula, whose meaning stays, after splitting. A program has such a product both ways: as a stage, and as the
- * parts of that stage. */
-md_status md_st_turn(bool *is_changed, md_fx_formula *formula);
+ * parts of that stage. `program` is the formula's; `written` becomes the formula as it was, for free(), and NULL if
+ * nothing was changed: then the program stays that of the formula. */
+md_status md_st_turn(md_fx_formula **written, md_fx_formula *formula, const md_st_program *program);
 
 /** True if the stage is one of those that move axes for a product, or that product with its axes moved. */
 bool md_st_moves_axes(const md_st_program *program, int32_t stage);

@@ -198,27 +198,38 @@ static bool is_whole(const md_fx_formula *f, int32_t n_turned)
     return n == n_turned;
 }
 
-md_status md_st_turn(bool *is_changed, md_fx_formula *formula)
+/* True if some product of the program is one whose axes may be moved. */
+static bool has_moves(md_st_turner *t)
 {
-    md_st_program *program = NULL;
-    md_fx_formula *original = malloc(sizeof *original);
-    md_st_turner t = {.formula = formula};
-    int32_t n = 0;
-    *is_changed = false;
-    const md_status status = original ? md_st_program_create(&program, formula) : md_fail_memory();
-    if (status == MD_OK && program->n_indices <= MD_FX_MAX_INDICES) {
-        *original = *formula;
-        formula->n_indices = program->n_indices;
-        for (int32_t i = 0; i < program->n_indices; i++)
-            formula->index[i] = program->index[i];
-        t.program = program;
-        for (int32_t s = 0; s < program->n_stages && !t.no_memory; s++)
-            n += turn(&t, s);
-        *is_changed = n > 0 && !t.no_memory && is_whole(formula, n);
-        if (!*is_changed)
-            *formula = *original;
+    for (int32_t s = 0; s < t->program->n_stages; s++) {
+        t->stage = &t->program->stage[s];
+        if (md_st_find_moves(t))
+            return true;
     }
-    md_st_program_destroy(&program);
+    return false;
+}
+
+md_status md_st_turn(md_fx_formula **written, md_fx_formula *formula, const md_st_program *program)
+{
+    md_st_turner t = {.formula = formula, .program = program};
+    int32_t n = 0;
+    *written = NULL;
+    if (program->n_indices > MD_FX_MAX_INDICES || !has_moves(&t))
+        return MD_OK;
+    md_fx_formula *original = malloc(sizeof *original);
+    if (!original)
+        return md_fail_memory();
+    *original = *formula;
+    formula->n_indices = program->n_indices;
+    for (int32_t i = 0; i < program->n_indices; i++)
+        formula->index[i] = program->index[i];
+    for (int32_t s = 0; s < program->n_stages && !t.no_memory; s++)
+        n += turn(&t, s);
+    if (n > 0 && !t.no_memory && is_whole(formula, n)) {
+        *written = original;
+        return MD_OK;
+    }
+    *formula = *original;
     free(original);
-    return t.no_memory ? md_fail_memory() : status;
+    return t.no_memory ? md_fail_memory() : MD_OK;
 }

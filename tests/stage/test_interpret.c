@@ -82,14 +82,19 @@ static int run_formula(const char *text, int times, bool is_random, md_dtype dty
     md_st_program *p[2] = {NULL, NULL};
     md_st_orders orders;
     int n = 0;
-    bool is_turned = false;
+    md_fx_formula *written = NULL;
     assert_ok(md_fx_formula_create(&f, text, &fx));
     assert_ok(md_fx_formula_create(&split, text, &fx));
     assert_ok(md_st_split_at(split, &(md_st_sizes){0}, &orders));
-    assert_ok(md_st_turn(&is_turned, split));
-    n_turned += is_turned;
     assert_ok(md_st_program_create(&p[0], f));
     assert_ok(md_st_program_create(&p[1], split));
+    assert_ok(md_st_turn(&written, split, p[1]));
+    if (written) {
+        n_turned++;
+        md_st_program_destroy(&p[1]);
+        assert_ok(md_st_program_create(&p[1], split));
+        free(written);
+    }
     const data_options finite = {.most = options->most};
     const data_options *const of_split = has_order(&orders) ? &finite : options;
     for (int i = 0; i < times; i++)

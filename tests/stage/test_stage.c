@@ -342,6 +342,38 @@ static void test_faults_of_lengths(void **state)
         }
 }
 
+/* Looking for axes to move costs no memory where there are none, and nothing stays of a move that fails. */
+static void test_moves(void **state)
+{
+    static const struct {
+        const char *formula;
+        bool moves;
+    } cases[] = {{"Y[i,j] = gelu(X[i,j]) * 2", false},
+                 {"Y[i,j] = exp(X[i,j]) / sum[k](exp(X[i,k]))", false},
+                 {"Y[b,n] = sum[k](X[b,k] * W[n,k])", false},
+                 {"Y[h,i,j] = sum[d](Q[h,i,d] * K[h,j,d])", false},
+                 {"Y[n,o,y,x] = sum[c,r,s](X[n,c,y+r,x+s] * W[o,c,r,s])", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        made m = make(cases[i].formula, NULL);
+        const int32_t n_tensors = m.formula->n_tensors;
+        md_fx_formula *written = NULL;
+        fault_after(1);
+        const md_status status = md_st_turn(&written, m.formula, m.program);
+        const bool happened = fault_happened();
+        fault_after(0);
+        assert_int_equal(status, cases[i].moves ? MD_OUT_OF_MEMORY : MD_OK);
+        assert_int_equal(happened, cases[i].moves);
+        assert_null(written);
+        assert_int_equal(m.formula->n_tensors, n_tensors);
+        assert_ok(md_st_turn(&written, m.formula, m.program));
+        assert_int_equal(written != NULL, cases[i].moves);
+        assert_int_equal(m.formula->n_tensors > n_tensors, cases[i].moves);
+        free(written);
+        drop(&m);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_many_stages),  cmocka_unit_test(test_growth),
         cmocka_unit_test(test_faults),       cmocka_unit_test(test_merge_rules),
         cmocka_unit_test(test_split_faults), cmocka_unit_test(test_faults_of_lengths),
+        cmocka_unit_test(test_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

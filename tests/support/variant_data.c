@@ -128,15 +128,26 @@ static bool make_tensor(variant_bench *b, int32_t t)
     return true;
 }
 
+/* The program, with the axes of products' operands moved where the case says so. */
+static bool make_program(variant_bench *b)
+{
+    md_fx_formula *written = NULL;
+    bool ok = md_st_program_create(&b->program, b->formula) == MD_OK &&
+              (!b->c->turns || md_st_turn(&written, b->formula, b->program) == MD_OK);
+    if (written) {
+        md_st_program_destroy(&b->program);
+        ok = md_st_program_create(&b->program, b->formula) == MD_OK;
+    }
+    free(written);
+    return ok;
+}
+
 bool variant_prepare(variant_bench *b, char *text, size_t n_text)
 {
     const variant_case *c = b->c;
     md_fx_options options = {.dtype = c->dtype, .sizes = c->sizes, .bounds = c->bounds};
     b->random = c->seed + 1;
-    bool is_turned = false;
-    bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK &&
-              (!c->turns || md_st_turn(&is_turned, b->formula) == MD_OK) &&
-              md_st_program_create(&b->program, b->formula) == MD_OK;
+    bool ok = md_fx_formula_create(&b->formula, c->formula, &options) == MD_OK && make_program(b);
     for (int32_t d = 0; ok && d < b->formula->n_dims; d++)
         b->size[d] = b->formula->dim[d].size >= 0 ? b->formula->dim[d].size : 0;
     ok = ok && (!c->dims || md_fx_sizes_parse(c->dims, set_size, b) == MD_OK);

@@ -87,16 +87,22 @@ static bool moving_helps(const md_ds_compiled *c, const md_st_program *program, 
     return false;
 }
 
-/* Goes back to the formula as it was written, if no family gains. */
-static md_status keep_if_helpful(md_ds_compiled *c, const md_fx_formula *written)
+/* Takes the program with moved axes; or goes back to the formula as it was written, if the policy leaves that to the
+ * families and none gains. */
+static md_status take_turned(md_ds_compiled *c, const md_fx_formula *written, md_env_axes axes)
 {
-    md_st_program *program = NULL, *before = NULL;
-    md_status s = md_st_program_create(&program, c->formula);
-    if (s == MD_OK)
+    md_st_program *turned = NULL, *before = NULL;
+    md_status s = md_st_program_create(&turned, c->formula);
+    if (s == MD_OK && axes != MD_AXES_BOTH)
         s = md_st_program_create(&before, written);
-    if (s != MD_OK || !moving_helps(c, program, before))
+    if (s == MD_OK && (!before || moving_helps(c, turned, before))) {
+        md_st_program_destroy(&c->program);
+        c->program = turned;
+        turned = NULL;
+    } else {
         *c->formula = *written;
-    md_st_program_destroy(&program);
+    }
+    md_st_program_destroy(&turned);
     md_st_program_destroy(&before);
     return s;
 }
@@ -105,16 +111,12 @@ static md_status keep_if_helpful(md_ds_compiled *c, const md_fx_formula *written
  * stages of the formula as it is written. */
 static md_status turn(md_ds_compiled *c, const md_ds_compile_options *o)
 {
-    bool is_changed = false;
+    md_fx_formula *written = NULL;
     if (o->policy.axes == MD_AXES_WRITTEN || o->n_custom > 0)
         return MD_OK;
-    md_fx_formula *written = malloc(sizeof *written);
-    if (!written)
-        return md_fail_memory();
-    *written = *c->formula;
-    md_status s = md_st_turn(&is_changed, c->formula);
-    if (s == MD_OK && is_changed && o->policy.axes != MD_AXES_BOTH)
-        s = keep_if_helpful(c, written);
+    md_status s = md_st_turn(&written, c->formula, c->program);
+    if (written)
+        s = take_turned(c, written, o->policy.axes);
     free(written);
     return s;
 }
@@ -170,8 +172,8 @@ static md_status compile(md_ds_compiled *c, const char *text, const md_ds_compil
     c->may_join = md_fx_may_merge_dims(c->formula);
     MD_TRY(md_ds_space_make(&c->space, c->formula, o->hints, o->hints_source, o->weights));
     MD_TRY(split(c, o->policy.numeric));
-    MD_TRY(turn(c, o));
     MD_TRY(md_st_program_create(&c->program, c->formula));
+    MD_TRY(turn(c, o));
     drop_chains(c);
     MD_TRY(warn(c));
     MD_TRY(md_ds_numeric_check(c->program, o->policy.numeric));
