@@ -40,6 +40,13 @@ static const char *any_column(generator *g)
     return g->column[below(g, g->n_columns)];
 }
 
+/* An element at a row and a column. Draws in one call would be in the compiler's order. */
+static void add_element(generator *g, const char *before, const char *between, const char *after)
+{
+    const char *const column = any_column(g), *const row = any_row(g);
+    md_strbuf_printf(g->out, "%s%s%s%s%s", before, row, between, column, after);
+}
+
 static void literal(generator *g)
 {
     static const char *const plain[] = {"0", "1", "2", "3", "0.5", "1.5", "0.1", "1e-5", "-1", "-0.25", "pi", "7"};
@@ -77,10 +84,22 @@ static void guarded_load(generator *g)
 /* Stored types that are widened when they are loaded, and bits. */
 static void narrow_load(generator *g)
 {
-    static const char *const texts[][2] = {{"N:i32", ""},       {"K:i8", ""},         {"(L:u16", " & 5)"},
-                                           {"(K:i8", " >> 1)"}, {"(~N:i32", " ^ 3)"}, {"(L:u16", " << 1 | 1)"}};
+    static const char *const texts[][2] = {{"N:i32[", "]"},       {"K:i8[", "]"},         {"(L:u16[", "] & 5)"},
+                                           {"(K:i8[", "] >> 1)"}, {"(~N:i32[", "] ^ 3)"}, {"(L:u16[", "] << 1 | 1)"}};
     const int k = below(g, 6);
-    md_strbuf_printf(g->out, "%s[%s,%s]%s", texts[k][0], any_row(g), any_column(g), texts[k][1]);
+    add_element(g, texts[k][0], ",", texts[k][1]);
+}
+
+static void transposed_load(generator *g)
+{
+    const char *const row = any_row(g), *const column = any_column(g);
+    md_strbuf_printf(g->out, "T[%s,%s]", column, row);
+}
+
+static void strided_load(generator *g)
+{
+    const int shift = below(g, 3);
+    md_strbuf_printf(g->out, "S[2 * %s + %d]", any_column(g), shift);
 }
 
 static void load(generator *g)
@@ -90,19 +109,19 @@ static void load(generator *g)
     if (has_rows && has_columns && kind >= 12 && !g->o.without_shifts)
         guarded_load(g);
     else if (has_rows && has_columns && kind == 0)
-        md_strbuf_printf(g->out, "T[%s,%s]", any_column(g), any_row(g));
+        transposed_load(g);
     else if (has_rows && has_columns && kind == 1 && !g->o.without_ints)
         narrow_load(g);
     else if (has_rows && has_columns && kind == 9 && !g->o.without_ints)
-        md_strbuf_printf(g->out, "Q:f8e4m3[%s,%s]", any_row(g), any_column(g));
+        add_element(g, "Q:f8e4m3[", ",", "]");
     else if (has_rows && has_columns && kind == 2 && !g->o.without_doubles)
-        md_strbuf_printf(g->out, "D:f64[%s,%s]", any_row(g), any_column(g));
+        add_element(g, "D:f64[", ",", "]");
     else if (has_rows && has_columns && kind == 3 && !g->o.without_gathers)
-        md_strbuf_printf(g->out, "E[ids[%s],%s]", any_row(g), any_column(g));
+        add_element(g, "E[ids[", "],", "]");
     else if (has_columns && kind == 4 && !g->o.without_shifts)
-        md_strbuf_printf(g->out, "S[2 * %s + %d]", any_column(g), below(g, 3));
+        strided_load(g);
     else if (has_rows && has_columns && kind < 9)
-        md_strbuf_printf(g->out, "%s[%s,%s]", kind % 2 ? "A" : "B", any_row(g), any_column(g));
+        add_element(g, kind % 2 ? "A[" : "B[", ",", "]");
     else if (has_rows && (kind % 2 || !has_columns))
         md_strbuf_printf(g->out, "U[%s]", any_row(g));
     else if (has_columns)
@@ -126,7 +145,7 @@ static void condition(generator *g, int depth)
         condition(g, depth - 1);
         add(g, ")");
     } else if (kind == 4 && g->n_rows && g->n_columns) {
-        md_strbuf_printf(g->out, "M:bool[%s,%s]", any_row(g), any_column(g));
+        add_element(g, "M:bool[", ",", "]");
     } else {
         add(g, "(");
         value(g, depth - 1);

@@ -51,6 +51,13 @@ static const char *any_dtype(writer *w)
     return types[below(w, 8)];
 }
 
+/* The last is drawn first. Draws in one call would be in the compiler's order. */
+static void any_dtypes(writer *w, int n, const char *type[])
+{
+    while (n-- > 0)
+        type[n] = any_dtype(w);
+}
+
 static void expression(writer *w, int depth);
 
 static void leaf(writer *w)
@@ -151,11 +158,12 @@ static void pointwise(writer *w)
     w->row = strchr(shape, 'j') ? "i" : NULL;
     w->column = "j";
     for (int k = 0; k < n_outputs; k++) {
-        /* every tensor is read once with its type, so that sizes and types do not depend on what the expression picks
-         */
+        /* every tensor is read once with its type: sizes and types do not depend on what the expression picks */
         PUT(w, "%sY%d%s[%s] = ", k ? "; " : "", k, any_dtype(w), shape);
-        for (int x = 0; x < n && k == 0; x++)
-            PUT(w, "X%d%s[%s] %s ", x, any_dtype(w), shape, chance(w, 2) ? "+" : "-");
+        for (int x = 0; x < n && k == 0; x++) {
+            const char *sign = chance(w, 2) ? "+" : "-";
+            PUT(w, "X%d%s[%s] %s ", x, any_dtype(w), shape, sign);
+        }
         put(w, k == 0 && has_scalar ? "s * " : "");
         expression(w, 2 + below(w, 3));
     }
@@ -165,7 +173,9 @@ static void broadcast(writer *w)
 {
     const bool is_transposed = chance(w, 2), is_cube = chance(w, 3);
     PUT(w, "Y%s[%s] = ", any_dtype(w), is_transposed ? (is_cube ? "j,b,i" : "j,i") : is_cube ? "b,i,j" : "i,j");
-    PUT(w, "X%s[%s] + R%s[j] * C%s[i]%s - ", any_dtype(w), is_cube ? "b,i,j" : "i,j", any_dtype(w), any_dtype(w),
+    const char *type[3];
+    any_dtypes(w, 3, type);
+    PUT(w, "X%s[%s] + R%s[j] * C%s[i]%s - ", type[0], is_cube ? "b,i,j" : "i,j", type[1], type[2],
         is_cube ? " + B[b]" : "");
     may_read(w, is_cube ? "X[b,i,j]" : "X[i,j]");
     may_read(w, "R[j]");
@@ -286,26 +296,22 @@ static void scan(writer *w)
 
 static void gather(writer *w)
 {
-    const char *type = chance(w, 2) ? ":i32" : "";
+    const char *type = chance(w, 2) ? ":i32" : "", *t[3];
     w->row = "t", w->column = "d";
-    switch (below(w, 4)) {
-    case 0:
-        PUT(w, "Y%s[t,d] = E%s[ids%s[t],d] * ", any_dtype(w), any_dtype(w), type);
+    const int kind = below(w, 4);
+    any_dtypes(w, kind % 2 ? 3 : 2, t);
+    if (kind == 0) {
+        PUT(w, "Y%s[t,d] = E%s[ids%s[t],d] * P[d] + ", t[0], t[1], type);
         may_read(w, "P[d]");
-        put(w, "P[d] + ");
         expression(w, 2);
-        break;
-    case 1:
-        PUT(w, "Y%s[t] = sum[d](E%s[ids%s[t],d] * Q%s[t,d])", any_dtype(w), any_dtype(w), type, any_dtype(w));
-        break;
-    case 2:
-        PUT(w, "Y%s[t,d] = X%s[t,ids%s[t,d]] + ", any_dtype(w), any_dtype(w), type);
+    } else if (kind == 1) {
+        PUT(w, "Y%s[t] = sum[d](E%s[ids%s[t],d] * Q%s[t,d])", t[0], t[1], type, t[2]);
+    } else if (kind == 2) {
+        PUT(w, "Y%s[t,d] = X%s[t,ids%s[t,d]] + ", t[0], t[1], type);
         may_read(w, "X[t,ids[t,d]]");
         expression(w, 2);
-        break;
-    default:
-        PUT(w, "Y%s[b,t,d] = E%s[ids%s[b,t],d] + P%s[t,d]", any_dtype(w), any_dtype(w), type, any_dtype(w));
-        break;
+    } else {
+        PUT(w, "Y%s[b,t,d] = E%s[ids%s[b,t],d] + P%s[t,d]", t[0], t[1], type, t[2]);
     }
 }
 
@@ -314,7 +320,8 @@ static void scatter(writer *w)
     static const char *const assigns[] = {"=", "+=", "*=", "max=", "min="};
     const char *type = chance(w, 2) ? ":i32" : "";
     w->row = "t", w->column = "d";
-    PUT(w, "G%s[ids%s[t],d] %s D%s[t,d] + ", any_dtype(w), type, assigns[below(w, 5)], any_dtype(w));
+    const char *of_d = any_dtype(w), *assign = assigns[below(w, 5)];
+    PUT(w, "G%s[ids%s[t],d] %s D%s[t,d] + ", any_dtype(w), type, assign, of_d);
     may_read(w, "D[t,d]");
     expression(w, 2);
 }
@@ -322,34 +329,30 @@ static void scatter(writer *w)
 /* What is done to an element of a product: bias, residual, activation. */
 static void epilogue(writer *w, const char *sum)
 {
+    const char *type[2];
+    const int kind = below(w, 5);
     w->row = "m", w->column = "n";
     read_nothing(w);
-    switch (below(w, 5)) {
-    case 0:
+    if (kind == 0) {
         put(w, sum);
-        break;
-    case 1:
+    } else if (kind == 1) {
         PUT(w, "gelu(%s + c%s[n])", sum, any_dtype(w));
-        break;
-    case 2:
-        PUT(w, "%s * r%s[m] + R%s[m,n]", sum, any_dtype(w), any_dtype(w));
-        break;
-    case 3:
+    } else if (kind == 2) {
+        any_dtypes(w, 2, type);
+        PUT(w, "%s * r%s[m] + R%s[m,n]", sum, type[0], type[1]);
+    } else if (kind == 3) {
         PUT(w, "silu(%s) * sum[k](A[m,k] * V%s[n,k])", sum, any_dtype(w));
-        break;
-    default:
+    } else {
         put(w, "c[n] + ");
         may_read(w, sum);
         may_read(w, "c[n]");
         expression(w, 3);
-        break;
     }
 }
 
 static void product(writer *w)
 {
     static const char *const b_layouts[] = {"n,k", "k,n"};
-    char sum[40];
     if (chance(w, 5)) { /* other ranks: batches, dot products, a vector */
         static const char *const others[] = {"Y[b,m,n] = sum[k](A[b,m,k] * B[b,n,k])",
                                              "Y[] = sum[k](A[k] * B[k])",
@@ -364,9 +367,8 @@ static void product(writer *w)
     }
     const char *layout = b_layouts[below(w, 2)], *a = any_dtype(w), *b = chance(w, 2) ? a : any_dtype(w);
     PUT(w, "let p[m,n] = sum[k](A%s[m,k] * B%s[%s]); ", a, b, layout);
-    (void)snprintf(sum, sizeof(sum), "p[m,n]");
     PUT(w, "Y%s[m,n] = ", chance(w, 2) ? a : any_dtype(w));
-    epilogue(w, sum);
+    epilogue(w, "p[m,n]");
 }
 
 static void chain(writer *w)

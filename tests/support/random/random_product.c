@@ -114,8 +114,9 @@ void random_weights(md_strbuf *out, uint64_t *state)
     const int32_t group = groups[pick(state, MD_COUNT(groups))];
     const bool is_turned = happens(state, 4), has_zero = happens(state, 3), has_experts = happens(state, 3);
     const char *expert = has_experts ? happens(state, 2) ? "e[i]," : "e[i//8]," : "";
-    md_strbuf_printf(out, "Y:%s[i,j] = %ssum[k](f32(A:%s[i,k]) * (f32(B:%s[%s%s])", happens(state, 2) ? "bf16" : "f32",
-                     happens(state, 4) ? "v[i] * " : "", a, w, expert, is_turned ? "k,j" : "j,k");
+    const char *scale = happens(state, 4) ? "v[i] * " : "", *result = happens(state, 2) ? "bf16" : "f32";
+    md_strbuf_printf(out, "Y:%s[i,j] = %ssum[k](f32(A:%s[i,k]) * (f32(B:%s[%s%s])", result, scale, a, w, expert,
+                     is_turned ? "k,j" : "j,k");
     if (has_zero)
         md_strbuf_printf(out, " - z[%sj%s]", expert, group ? ",k//32" : "");
     md_strbuf_add(out, ")");

@@ -123,7 +123,8 @@ static void term(generator *g, int depth)
         md_strbuf_add(g->out, ")");
         g->scanned = along;
     } else if (kind == 8 && g->n_visible > 1) {
-        md_strbuf_printf(g->out, "where(%c <= %c, ", any_index(g), any_index(g));
+        const char right = any_index(g); /* two draws in one call would be in the compiler's order */
+        md_strbuf_printf(g->out, "where(%c <= %c, ", any_index(g), right);
         term(g, depth - 1);
         md_strbuf_add(g->out, ", ");
         load(g);
