@@ -86,6 +86,50 @@ static md_cg_name load_cycle(md_cg *cg, md_cg_value_number *v)
     return name;
 }
 
+/* ---- Memory that the next group reads */
+
+/* True for an index of a loop of the expression. */
+static bool is_of_loop(const md_cg *cg, int32_t index)
+{
+    bool is = index != cg->stage->axis;
+    for (int32_t i = 0; i < cg->stage->n_outer; i++)
+        is = is && index != cg->stage->outer[i];
+    return is;
+}
+
+/* How far a load moves from one result of a group to the next; NULL where the points of a loop read each other's rows,
+ * which are near already, or where that is not known. */
+static const char *group_step(md_cg *cg, const md_fx_node *load)
+{
+    bool is_apart = false;
+    const char *step = NULL;
+    for (int32_t a = 0; a < load->n_args; a++) {
+        md_fx_affine f;
+        bool is_looped = false, is_staged = false;
+        if (!md_fx_affine_of(&f, cg->formula, load->arg[a]))
+            return NULL;
+        for (int32_t i = 0; i < f.n; i++) {
+            is_looped |= is_of_loop(cg, f.index[i]);
+            is_staged |= !is_of_loop(cg, f.index[i]);
+            if (f.index[i] == cg->o.grouped)
+                step = md_cg_format(cg, "%" PRId64 " * p->s%" PRId32 "_%" PRId32, f.coef[i], load->id, a);
+        }
+        is_apart |= is_looped && !is_staged;
+    }
+    return is_apart ? step : NULL;
+}
+
+/* Rows of a sum over tensors, such as fold's, are many streams of short rows, which the processor does not foresee. */
+static void ask_ahead(md_cg *cg, const md_fx_node *load, const md_cg_place *at)
+{
+    if (md_cg_is_cuda(cg) || cg->o.n_grouped == 0 || at->motion != MD_CG_CONSECUTIVE || cg->o.bytes)
+        return;
+    const char *step = group_step(cg, load), *type = md_dtype_c_type(cg->formula->tensor[load->id].dtype);
+    if (step)
+        md_strbuf_printf(md_cg_sink(cg, false), "md_ask((const %s *)%s + %s + MD_GROUP * %s);\n", type, at->pointer,
+                         at->offset, step);
+}
+
 md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
 {
     const md_fx_node *n = v->node;
@@ -102,6 +146,7 @@ md_cg_name md_cg_load(md_cg *cg, md_cg_value_number *v)
     bool is_uniform = at.motion == MD_CG_FIXED, at_root = md_cg_can_hoist(cg, is_uniform, is_guarded);
     const char *text = is_uniform ? scalar_load_text(cg, &at, dtype) : lane_load_text(cg, &at, dtype);
     const char *c_type = md_cg_type_in(cg, n->type, is_uniform);
+    ask_ahead(cg, n, &at);
     md_cg_name name = md_cg_declare(cg, c_type, is_uniform, at_root, text);
     md_cg_know(cg, v, name, at_root);
     return name;

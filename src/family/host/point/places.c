@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- Which loads */
 
@@ -119,23 +120,38 @@ void md_fa_placed_types(md_strbuf *out, const md_fa_target *target, const md_fa_
     md_strbuf_add(out, "} md_places;\n");
 }
 
-/* Prints the lanes' part of a load's place. */
-static void print_place(md_strbuf *body, md_cg *cg, const md_fx_node *load, int32_t lane, int32_t number)
+/* Adds the lanes' part of a load's place. */
+static void add_place(md_strbuf *place, md_cg *cg, const md_fx_node *load, int32_t lane)
 {
-    md_strbuf place = {0};
     for (int32_t a = 0; a < load->n_args; a++) {
         halves h;
         const char *text = split(&h, cg, load->arg[a], lane) && h.lanes ? md_cg_lanes(cg, h.lanes) : NULL;
         if (text)
-            md_strbuf_printf(&place, "%s%s * md_splat_i(p->s%" PRId32 "_%" PRId32 ")", place.size > 0 ? " + " : "",
+            md_strbuf_printf(place, "%s%s * md_splat_i(p->s%" PRId32 "_%" PRId32 ")", place->size > 0 ? " + " : "",
                              text, load->id, a);
     }
-    md_strbuf_printf(body, "md_window_make(&places[k].w%" PRId32 ", %s, md_n);\n", number, md_strbuf_text(&place));
-    body->failed |= place.failed;
-    md_strbuf_finish(&place);
 }
 
-md_status md_fa_placed_make(md_strbuf *out, const md_fa_target *target, const md_fa_placed *placed,
+/* Prints the windows of all loads: one for those that differ only in what lanes share. */
+static void print_windows(md_strbuf *body, md_cg *cg, md_fa_placed *placed, int32_t lane)
+{
+    md_strbuf place[MD_FA_MOST_PLACED] = {{0}};
+    for (int32_t i = 0; i < placed->n_loads; i++) {
+        add_place(&place[i], cg, placed->load[i], lane);
+        body->failed |= place[i].failed;
+        int32_t same = 0;
+        while (same < i && strcmp(md_strbuf_text(&place[same]), md_strbuf_text(&place[i])) != 0)
+            same++;
+        placed->window[i] = same;
+        if (same == i)
+            md_strbuf_printf(body, "md_window_make(&places[k].w%" PRId32 ", %s, md_n);\n", i,
+                             md_strbuf_text(&place[i]));
+    }
+    for (int32_t i = 0; i < placed->n_loads; i++)
+        md_strbuf_finish(&place[i]);
+}
+
+md_status md_fa_placed_make(md_strbuf *out, const md_fa_target *target, md_fa_placed *placed,
                             const md_cg_options *options)
 {
     const int32_t lane = md_fa_stage(target)->axis;
@@ -144,8 +160,7 @@ md_status md_fa_placed_make(md_strbuf *out, const md_fa_target *target, const md
     if (!cg)
         return md_fail_memory();
     md_cg_begin(cg, &body);
-    for (int32_t i = 0; i < placed->n_loads; i++)
-        print_place(&body, cg, placed->load[i], lane, i);
+    print_windows(&body, cg, placed, lane);
     for (int32_t i = 0; i < placed->n_values; i++) {
         const char *text = md_cg_lanes(cg, placed->value[i]);
         md_strbuf_printf(&body, "places[k].f%" PRId32 " = %s;\n", i, text ? text : "");
@@ -184,13 +199,14 @@ void md_fa_placed_bind(md_strbuf *body, md_cg *cg, const md_fa_target *target, c
     const md_fx_formula *f = target->program->formula;
     const int32_t lane = md_fa_stage(target)->axis;
     char name[24];
-    md_strbuf_printf(body, "const md_places *const at = &places[(x%" PRId32 " - lane) / MD_VL];\n", lane);
+    md_strbuf_printf(body, "const md_places *const at = &places[(uint64_t)(x%" PRId32 " - lane) / MD_VL];\n", lane);
     for (int32_t i = 0; i < placed->n_loads; i++) {
         const md_fx_node *load = placed->load[i];
         const char *place = shared_place(cg, load, lane);
-        md_strbuf_printf(
-            body, "const %s w%" PRId32 " = md_load_%s_window(p->t%" PRId32 ", %s, &at->w%" PRId32 ", md_n);\n",
-            md_cg_lane_type(load->type), i, md_dtype_name(f->tensor[load->id].dtype), load->id, place ? place : "0", i);
+        md_strbuf_printf(body,
+                         "const %s w%" PRId32 " = md_load_%s_window(p->t%" PRId32 ", %s, &at->w%" PRId32 ", md_n);\n",
+                         md_cg_lane_type(load->type), i, md_dtype_name(f->tensor[load->id].dtype), load->id,
+                         place ? place : "0", placed->window[i]);
         snprintf(name, sizeof name, "w%" PRId32, i);
         md_cg_bind(cg, load, name, false);
     }

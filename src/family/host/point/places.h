@@ -11,6 +11,7 @@ enum { MD_FA_MOST_PLACED = 8, MD_FA_PLACED_LANES = 1024, MD_FA_PLACED_BLOCK = 65
 typedef struct md_fa_placed {
     int32_t n_loads, n_values;
     const md_fx_node *load[MD_FA_MOST_PLACED], *value[MD_FA_MOST_PLACED]; /* values of the lanes' index alone */
+    int32_t window[MD_FA_MOST_PLACED]; /* the load whose places along the lanes each has; set by md_fa_placed_make */
 } md_fa_placed;
 
 /** Finds them; false if there is no such load. */
@@ -18,7 +19,7 @@ bool md_fa_placed_find(md_fa_placed *out, const md_fa_target *target);
 /** Prints struct md_places. */
 void md_fa_placed_types(md_strbuf *out, const md_fa_target *target, const md_fa_placed *placed);
 /** Prints what fills `places` in front of the rows. */
-md_status md_fa_placed_make(md_strbuf *out, const md_fa_target *target, const md_fa_placed *placed,
+md_status md_fa_placed_make(md_strbuf *out, const md_fa_target *target, md_fa_placed *placed,
                             const md_cg_options *options);
 /** After md_cg_begin and md_cg_hoist: prints the loads to the body, and makes them and the values known. */
 void md_fa_placed_bind(md_strbuf *body, md_cg *cg, const md_fa_target *target, const md_fa_placed *placed);
