@@ -21,6 +21,9 @@ static const char any[] = "Y:bool[i,j] = any[r,s](X[i + r,j + s] > W[r,s])";
 static const char fixed[] = "size r=2, s=60; Y[i,j] = where(j > 2, sum[r,s](X[N:i32[i] + r,j + s]), V[j])"; /* no cut */
 static const char looked_up[] = "Y[i,j] = sum[r,s](X[N:i32[r],j + s] * W[r,s] * V[i])";
 
+static const char folded[] = "Y[b,i,j] = sum[r,s](where(i >= r and i - r < size(X.3) and j >= s and j - s < size(X.4), "
+                             "X[b,r,s,i - r,j - s], 0))";
+
 static const struct {
     const char *formula, *dims;
 } cases[] = {
@@ -45,6 +48,8 @@ static const struct {
     {product, "i=5, j=17, r=2, s=3"},
     {any, "i=5, j=17, r=2, s=3"},
     {looked_up, "i=5, j=17, r=4, s=3, X.0=6"},
+    {folded, "b=2, i=9, j=21, r=3, s=3, X.3=7, X.4=19"},
+    {folded, "b=1, i=6, j=37, r=2, s=5, X.3=4, X.4=40"},
     {fixed, "i=9, j=18, r=2, s=60, X.0=12, X.1=99"},
 };
 
@@ -82,6 +87,24 @@ static void test_specials(void **state)
             &(variant_case){
                 .formula = special[i].formula, .dims = special[i].dims, .tolerance = 2e-5, .has_specials = true},
             "nest_lanes/strided0");
+}
+
+static bool asks(const char *formula, const char *dims)
+{
+    md_strbuf text = {0};
+    assert_ok(variant_text(&text, dev, &(variant_case){.formula = formula, .dims = dims}, "nest_lanes/strided0"));
+    const bool is = strstr(md_strbuf_text(&text), "md_ask((const ") != NULL;
+    md_strbuf_finish(&text);
+    return is;
+}
+
+/* Points of a filter that read memory of their own ask for the next rows of it, those that share rows do not. */
+static void test_asks(void **state)
+{
+    (void)state;
+    assert_true(asks(folded, "b=2, i=9, j=21, r=3, s=3, X.3=7, X.4=19"));
+    assert_false(asks(planes, "b=2, c=3, i=9, j=21, r=3, s=3, X.2=9, X.3=21"));
+    assert_false(asks(largest, "b=2, i=5, j=18, r=3, s=4"));
 }
 
 /* Narrower vectors: other masks, other ends of rows. */
@@ -143,7 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts), cmocka_unit_test(test_specials), cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_types),   cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_types),   cmocka_unit_test(test_limits),   cmocka_unit_test(test_asks),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

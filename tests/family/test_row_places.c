@@ -19,6 +19,9 @@ static const struct {
     {"Y[i,j] = X[i,j // 2]", "i=3, j=1024, X.1=512"}, /* the longest row of a plan */
     {"Y[b,i,j] = X[b,i // 2,j // 2] + X[b,i // 2,clamp((j + 1) // 2, 0, size(X.2) - 1)]",
      "b=3, i=8, j=22, X.1=4, X.2=11"},
+    {"Y[i,j] = X[2 * i,j // 2] * 3 + X[2 * i + 1,j // 2] - X[i,(j + 1) // 2]",
+     "i=6, j=45, X.0=13, X.1=24"}, /* shared */
+    {"Y[i,j] = X[i,j // 2] - Z[i,j // 2]", "i=6, j=45, X.1=24, Z.1=23"},
 };
 
 static const char plain[] = "gather/strided2_nontemporal0";
@@ -49,6 +52,25 @@ static void test_types(void **state)
     }
 }
 
+static int32_t windows_of(const char *formula, const char *dims)
+{
+    md_strbuf text = {0};
+    int32_t n = 0;
+    assert_ok(variant_text(&text, dev, &(variant_case){.formula = formula, .dims = dims}, plain));
+    for (const char *at = md_strbuf_text(&text); (at = strstr(at, "md_window_make(&places")); at++)
+        n++;
+    md_strbuf_finish(&text);
+    return n;
+}
+
+/* Loads of a tensor that differ only in what lanes share have one window; two tensors may have other strides. */
+static void test_shared_windows(void **state)
+{
+    (void)state;
+    assert_int_equal(windows_of(cases[13].formula, cases[13].dims), 2);
+    assert_int_equal(windows_of(cases[14].formula, cases[14].dims), 2);
+}
+
 /* More than the caches hold: rows that begin at lines, and rows that do not. */
 static void test_around_the_caches(void **state)
 {
@@ -76,6 +98,7 @@ static void test_widths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_around_the_caches), cmocka_unit_test(test_widths)};
+                                       cmocka_unit_test(test_around_the_caches), cmocka_unit_test(test_shared_windows),
+                                       cmocka_unit_test(test_widths)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
