@@ -8,6 +8,7 @@
  * "inputs" for what trees ask about it. --list prints the constants. */
 #include "base/table.h"
 #include "expr/catalogue.h"
+#include "expr/node.h"
 #include "family/family.h"
 #include "tune/model/trees.h"
 #include "tune/tune.h"
@@ -111,6 +112,18 @@ static formula *formula_of(records *r, const char *capability, const char *text,
     return f;
 }
 
+/* Sizes that the line leaves out are of axes that only subscripts reach, such as z[n,k//32]: the least that will do. */
+static void add_reached_sizes(int64_t *size, const md_fx_formula *f)
+{
+    for (int32_t i = 0; i < f->n_reaches; i++) {
+        const md_fx_reach *at = &f->reach[i];
+        const int32_t d = f->tensor[at->tensor].dim[at->axis];
+        int64_t lo, hi;
+        if (strchr(f->dim[d].name, '.') && md_fx_range(&lo, &hi, f, size, at) && hi >= size[d])
+            size[d] = hi + 1;
+    }
+}
+
 static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
 {
     char *rest = text;
@@ -122,6 +135,7 @@ static bool read_sizes(int64_t *size, const md_fx_formula *f, char *text)
             if (!strncmp(f->dim[d].name, word, (size_t)(equals - word)) && !f->dim[d].name[equals - word])
                 size[d] = strtoll(equals + 1, NULL, 10);
     }
+    add_reached_sizes(size, f);
     for (int32_t d = 0; d < f->n_dims; d++)
         if (size[d] < 0)
             return false;

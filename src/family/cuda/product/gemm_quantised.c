@@ -29,6 +29,7 @@ typedef struct quantised_spec {
     md_fa_cuda_tiled tiled;
     md_dtype type; /* in which loads are multiplied */
     int32_t run, most_depth; /* as md_cg_quantised_product; a run is at most a stage, a step without scales */
+    int32_t whole_run; /* which a stage may have a part of */
     int32_t rows, columns, stages, split, depth, warps_rows, warps_columns, warps_depth;
     int32_t blocks; /* of an SM that registers must leave room for */
     bool has_scale[2], has_zero;
@@ -123,6 +124,7 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
     s->split = v[SPLIT];
     s->depth = v[DEPTH];
     s->warps_depth = v[WARPS_DEPTH];
+    s->whole_run = q->run;
     s->run = has_qparams(s) ? md_cg_common_divisor(q->run, s->depth) : STEP_DEPTH;
     for (int32_t i = QPARAM_A; i <= QPARAM_ZERO; i++)
         s->qparam[i] = qparam_of(s, q, i);
@@ -206,6 +208,18 @@ static double copying(const quantised_spec *s, int32_t operand, int64_t depth)
     return a_piece * (double)pieces_of_operand(s, operand) / 32;
 }
 
+/* Qparams of a stage that lie side by side, in lines that begin anywhere: these are loaded one by one. */
+static double odd_qparams(const quantised_spec *s, int64_t depth)
+{
+    double n = 0;
+    for (int32_t i = QPARAM_A; i <= QPARAM_ZERO; i++) {
+        const int32_t lines = i == QPARAM_A ? s->rows : s->tiled.p.n_products * s->columns, runs = s->depth / s->run;
+        if (lies(s, i) && (depth + s->whole_run - 1) / s->whole_run % runs)
+            n += (double)lines * runs;
+    }
+    return n;
+}
+
 /* Instructions of all warps of a block for a stage. */
 static double instructions(const quantised_spec *s, int64_t depth)
 {
@@ -215,7 +229,8 @@ static double instructions(const quantised_spec *s, int64_t depth)
     double step = lines_a * (1 + widening(s, MD_CG_A)) + lines_b * (1 + widening(s, MD_CG_B)) + sums * 2 * MULTIPLY;
     if (has_qparams(s))
         step += (sums * QPARAM_SUMS + lines_b * QPARAM_LINE) * STEP_DEPTH / MD_MIN(s->run, s->depth / s->warps_depth);
-    return step * s->depth / STEP_DEPTH + copying(s, MD_CG_A, depth) + copying(s, MD_CG_B, depth);
+    return step * s->depth / STEP_DEPTH + copying(s, MD_CG_A, depth) + copying(s, MD_CG_B, depth) +
+           ODD_QPARAM * odd_qparams(s, depth) / 32;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -238,7 +253,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
                  memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY),
                  waiting =
                      ceil(blocks / (sms * s->tiled.tiles.resident)) * stages *
-                     (is_odd(s, MD_CG_A, sized->depth) || is_odd(s, MD_CG_B, sized->depth) ? ODD_LATENCY : LATENCY);
+                     ((is_odd(s, MD_CG_A, sized->depth) || is_odd(s, MD_CG_B, sized->depth) ? ODD_LATENCY : LATENCY) +
+                      (odd_qparams(s, sized->depth) > 0 ? ODD_QPARAM_LATENCY : 0));
     const double us = sqrt(issue * issue + memory * memory + waiting * waiting) + START +
                       (s->split > 1 ? SUM + results * s->split / SUM_RATE : 0) +
                       md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);

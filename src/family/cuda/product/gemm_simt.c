@@ -80,8 +80,33 @@ typedef struct simt_spec {
     md_fa_cuda_tiled tiled;
     tile t;
     int32_t raster;
+    double computed; /* elements that a step finds from several tensors, for each step of a sum */
 } simt_spec;
 _Static_assert(sizeof(simt_spec) <= sizeof(md_fa_spec), "there is room for it");
+
+static bool count_load(void *user, const md_fx_node *node)
+{
+    *(int32_t *)user += node->kind == MD_FX_LOAD;
+    return true;
+}
+
+/* True for weights with scales, and the like. */
+static bool is_of_several(const md_cg_product *p, int32_t operand)
+{
+    int32_t loads = 0;
+    if (p->load[operand] || p->window[operand])
+        return false;
+    (void)md_fx_visit(p->operand[operand], count_load, &loads);
+    return loads > 1;
+}
+
+static double computed_of(const md_cg_product *p, const tile *t)
+{
+    double computed = is_of_several(p, MD_CG_A) / (double)t->columns;
+    for (int32_t o = MD_CG_B; o <= p->n_products; o++)
+        computed += is_of_several(p, o) / (double)t->rows;
+    return computed;
+}
 
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
@@ -91,6 +116,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
     s->t = tile_of(&s->tiled.p, config);
     s->tiled.tiles = tiles_of(target, &s->tiled.p, &s->t);
     s->raster = config->value[RASTER];
+    s->computed = computed_of(&s->tiled.p, &s->t);
     return true;
 }
 
@@ -131,8 +157,9 @@ static bool is_narrow(const md_fa_product *sized)
     return sized->p.load[0] && md_dtype_size(sized->p.program->formula->tensor[sized->p.load[0]->id].dtype) < 4;
 }
 
-static double f32_us(const md_fa_target *target, const md_fa_product *sized, const tile *t, int32_t at_once)
+static double f32_us(const md_fa_target *target, const md_fa_product *sized, const simt_spec *s, int32_t at_once)
 {
+    const tile *t = &s->t;
     const int32_t sums = t->thread_rows * t->thread_columns;
     const bool is_single = !has_direct_operands(sized), is_window = md_cg_product_window(&sized->p) >= 0;
     md_fa_cuda_fma c = {.rows = t->rows,
@@ -146,9 +173,10 @@ static double f32_us(const md_fa_target *target, const md_fa_product *sized, con
                         .issued = (sums >= 64   ? MANY_SUMS_ISSUED
                                    : sums >= 32 ? SOME_SUMS_ISSUED
                                                 : FEW_SUMS_ISSUED) *
-                                  (is_single ? SINGLE_ISSUED[is_narrow(sized)] : 1) * (is_window ? WINDOW_ISSUED : 1),
+                                  (is_single ? SINGLE_ISSUED[is_narrow(sized)] : 1) * (is_window ? WINDOW_ISSUED : 1) *
+                                  (1 + COMPUTED_ISSUED * s->computed),
                         .alone = (WAIT + sums) * (is_single ? SINGLE_WAIT[is_narrow(sized)] : 1) *
-                                 (is_window ? WINDOW_WAIT : 1)};
+                                 (is_window ? WINDOW_WAIT : 1) * (1 + COMPUTED_WAIT * s->computed)};
     const double tiles =
         (double)sized->batch * ceil((double)sized->rows / t->rows) * ceil((double)sized->columns / t->columns);
     const double blocks = ceil(tiles * t->split / MD_MAX(target->facts->threads, 1)), /* of the busiest SM */
@@ -170,7 +198,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
         return;
     md_fa_cuda_tiles tiles = s->tiled.tiles;
     if (sized->p.type == MD_F32) {
-        md_fa_cuda_product_time_features(out, f32_us(target, sized, &s->t, tiles.resident), s->t.split > 1 ? 2 : 1);
+        md_fa_cuda_product_time_features(out, f32_us(target, sized, s, tiles.resident), s->t.split > 1 ? 2 : 1);
         return;
     }
     if (!has_direct_operands(sized)) { /* measured: 7 us for 64 steps of K if elements are copied one by one */

@@ -4,7 +4,12 @@
  * Families: gemm_simt
  * Runs: data/results/2026-11-27-h100.tar.xz data/results/2026-11-27-h200.tar.xz data/boards/recorded/linear_bf16.jsonl
  *   data/boards/recorded/linear_f32.jsonl
- * Fit: 28 November 2026, H100 and H200: 16.1% root mean square of log(model / recorded), picks lose 0.9%, 719 times. */
+ *   data/results/2026-11-30-h200-boards.tar.xz:2026-11-30-h200-boards/regret_int4_0246.jsonl
+ *   data/results/2026-11-30-h200-boards.tar.xz:2026-11-30-h200-boards/regret_int4_0322.jsonl
+ *   data/results/2026-11-30-h200-boards.tar.xz:2026-11-30-h200-boards/regret_int4_0351.jsonl
+ *   data/results/2026-11-30-h200-boards.tar.xz:2026-11-30-h200-boards/regret_int4_0503.jsonl
+ * Fit: 30 November 2026, H100 and H200: 14.6% root mean square of log(model / recorded), picks lose 1.3%, 1171
+ *   times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_SIMT_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_SIMT_FIT_H
 
@@ -35,6 +40,11 @@ MD_FIT_LIST(SINGLE_WAIT, 1.27, 1.11)
 /* f32: the same where an operand is a window of a tensor, each element of which is found and guarded. */
 MD_FIT(WINDOW_ISSUED, 3.4)
 MD_FIT(WINDOW_WAIT, 3.4)
+
+/* f32: the same where an operand is found from several tensors, such as weights of 4 bits with scales: over the lines
+ * of the tile that share an element of it. */
+MD_FIT(COMPUTED_ISSUED, 42)
+MD_FIT(COMPUTED_WAIT, 56)
 
 /* f32, us: of the launch that adds up slices, and of functions in it; of a further block of few sums on an SM, and of a
  * further wave of them. */

@@ -63,6 +63,18 @@ static double gather_us(const md_cg_product *p, const md_fa_cuda_mma_tile *t, co
     return piece * rows * 8 / t->threads;
 }
 
+/* Blocks that an SM holds together find a part of their pieces in turn. */
+static double gathering_us(const md_fa_target *target, const md_fa_product *sized, const window_spec *s,
+                           const md_fa_cuda_tiles *t, const int64_t *size)
+{
+    const double sms = MD_MAX(target->facts->threads, 1), split = MD_MAX(t->split, 1),
+                 blocks = (double)sized->batch * ceil((double)sized->rows / t->rows) *
+                          ceil((double)sized->columns / t->columns) * split,
+                 waves = ceil(blocks / (sms * MD_MAX(t->resident, 1))), turns = ceil(blocks / sms);
+    return gather_us(&s->tiled.p, &s->t, size) * ceil((double)sized->depth / split / 64) *
+           (waves + IN_TURN * (turns - waves));
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
     const window_spec *s = known;
@@ -71,9 +83,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     if (!sized)
         return;
     md_fa_cuda_tiles tiles = s->tiled.tiles;
-    tiles.step_us += gather_us(&s->tiled.p, &s->t, size);
+    const md_fa_cuda_load load = {
+        .threads = tiles.threads, .registers = (int32_t)REGISTERS, .shared_bytes = tiles.shared_bytes};
+    tiles.resident = MD_MAX(md_fa_cuda_resident(target->facts, &load), 1);
     tiles.flops *= is_along_depth(&s->tiled.p) ? PART_OF_RATE : PART_GATHERED;
     md_fa_cuda_product_features(out, target, sized, &tiles);
+    out->serial_us += gathering_us(target, sized, s, &tiles, size);
 }
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
