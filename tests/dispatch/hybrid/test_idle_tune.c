@@ -127,12 +127,13 @@ static md_ds_op *cheap_op(timed_call *c, uint64_t class_of_alpha, uint64_t class
     return op;
 }
 
-/* Steps of 20 calls, as few as a shape may get. */
+/* Steps of 20 calls, as few as a shape may get. A race runs a few times at most, and a busy machine is late to see that
+ * it is quiet: pauses grow. */
 static bool race_soon(md_ds_op *op, timed_call *c, int steps)
 {
     for (int i = 0; i < steps; i++) {
         call_often(op, c, 20);
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000L << MD_MIN(i / 4, 5)}, NULL);
         if (timed_trial_of(op, c).is_raced)
             return true;
     }
