@@ -174,6 +174,19 @@ class Whole(unittest.TestCase):
             for file in (self.work / "1" / "build").rglob("*.ninja"):  # a copy, which builds its own tree
                 self.assertNotIn(str(self.work / "0") + "/", file.read_text(encoding="utf-8"))
 
+    def test_together(self):
+        """What --each leaves is not judged, until all tests are run on all such faults at once."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.tree, self.work = pathlib.Path(folder) / "tree", pathlib.Path(folder) / "work"
+            self.make_tree(PROJECT | {"tests/store/above.c": ABOVE, "meson_options.txt": "option('above', type: 'boolean', value: true)\n"})
+            self.assertIn("base                    0 of    0    0.0%, 4 not judged", self.mutate("--each", "0"))
+            results = str(self.work / "results.jsonl")
+            self.assertIn("4 not judged", self.mutate("--again", results, "--each", "0"))
+            said = self.mutate("--again", results, "--each", "0", "--together", "4", "--jobs", "2")
+            self.assertIn("base                    4 of    4  100.0%   (", said)
+            lines = [json.loads(x) for x in (self.work / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+            self.assertEqual({(x["file"], x["by"]) for x in lines if "by" in x}, {("src/base/a.c", "quick"), ("src/base/b.c", "above")})
+
     def test_reach(self):
         """Only tests that reach the line are run: what none reaches survives at once, and its lines are named."""
         with tempfile.TemporaryDirectory() as folder:

@@ -84,6 +84,10 @@ class Broken(Exception):
     """The tree does not build, or there is no such thing: nothing that is judged would mean anything."""
 
 
+class Late(Exception):
+    """The time of --stop is over: what is being judged is not counted."""
+
+
 def with_limits(command, is_sanitized):
     """The command, whose processes leave no cores, and take no more memory than a test may need."""
     # not of addresses: the asynchronous device reserves many, and its memory is a sparse file; sanitizers reserve more
@@ -114,6 +118,14 @@ def run_limited(command, env, cwd, seconds):
         finally:
             clock.cancel()
             end_group(child)
+
+
+def take_cores(cores, job, n_jobs):
+    """This thread and what it starts run on two of the cores, or on the job's share of more: the other jobs slow it little,
+    and the library makes few threads."""
+    n, first = max(2, len(cores) // n_jobs), job * len(cores) // n_jobs
+    if n_jobs > 1:
+        os.sched_setaffinity(0, {cores[(first + i) % len(cores)] for i in range(n)})
 
 
 class Build:
@@ -147,7 +159,7 @@ class Build:
         done = self.command("cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(REACH / "reach.c"), "-ldl")
         if done.returncode != 0:
             raise Broken(done.stderr)
-        self.build_env.pop("CCACHE_NOHASHDIR")  # names of files are asked of the programs
+        self.build_env.pop("CCACHE_NOHASHDIR", None)  # names of files are asked of the programs
         self.build_env |= {"CFLAGS": f"{os.environ.get('CFLAGS', '')} {FLAGS}",
                            "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -Wl,--build-id -L{self.folder} -lreach -Wl,-rpath,{self.folder}"}
 
@@ -187,6 +199,8 @@ class Build:
     def prepare(self, like=None, is_whole=False):
         """Copies the tree and sets up the build. like: a build to begin with; is_whole: all of it is made at once."""
         self.scratch.mkdir(parents=True, exist_ok=True)
+        if self.notes_reach:
+            self.build_for_reach()
         if like and not (self.build / "build.ninja").exists():
             self.copy_build(like)
         self.copy_tree()
@@ -196,7 +210,6 @@ class Build:
             if self.is_sanitized:
                 options += ["-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
             if self.notes_reach:
-                self.build_for_reach()
                 options.append("-Doptimization=g")
             done = self.command("meson", "setup", *options, str(self.build), str(self.tree))
             if done.returncode != 0:
@@ -310,11 +323,11 @@ class Build:
             command = [*command[:-1], f"{command[-1]}::{'-f,' if cases else ''}{cases}"]
         return command
 
-    def run(self, name, seconds, scratch=None, more=None):
-        """What came of a test, and how long it took, without its building."""
+    def run(self, name, seconds, scratch=None, more=None, is_made=False):
+        """What came of a test, and how long it took, without its building; is_made: nothing is to be built."""
         test, scratch = self.tests[name.partition("::")[0]], scratch or self.scratch
         files = sorted({os.path.relpath(f, self.build) for d in test["depends"] for f in self.targets[d]["filename"]})
-        if files:
+        if files and not is_made:
             self.make(files)
         env = {**self.env, **test["env"], **dict.fromkeys(HOMES, str(scratch)), **(more or {})}
         command = self.command_of(name, env)

@@ -2,7 +2,8 @@
  * third of all. Named cc, in the first folder of PATH; TEST_CC_KEPT names the folder of what is kept. Only a command
  * that makes a library of one file is kept, by its words without paths, the file's text, and the compiler.
  * TEST_CC_OPTIMIZE=-Og stands in for the library's -O2: half the time, for tests of what is around kernels.
- * TEST_CC_MORE: more words for the compiler; then the source is kept, too (tools/mutate --make-reach). */
+ * TEST_CC_MORE: more words for the compiler; then the source is kept, too, and REACH_DIR gets a file that is called as
+ * the kernel (tools/mutate --make-reach). */
 #define XXH_INLINE_ALL
 #include <errno.h>
 #include <fcntl.h>
@@ -143,6 +144,15 @@ static int compile(const command *c)
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
+static void note(const char *folder, const char *key)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/kernel-%s", folder, key);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Of two that want the same kernel at once the second one waits. */
 static int compile_or_take(const command *c, const char *kept)
 {
@@ -150,6 +160,8 @@ static int compile_or_take(const command *c, const char *kept)
     if (!make_key(key, c))
         return compile(c);
     (void)mkdir(kept, 0777);
+    if (c->keeps_source && getenv("REACH_DIR"))
+        note(getenv("REACH_DIR"), key);
     snprintf(path, sizeof path, "%s/%s", kept, key);
     snprintf(lock, sizeof lock, "%s/%s.lock", kept, key);
     snprintf(made, sizeof made, "%s/%s.%d", kept, key, (int)getpid());

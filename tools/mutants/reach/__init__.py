@@ -17,6 +17,7 @@ import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLAGS = "-g1 -fsanitize-coverage=trace-pc -Wl,--build-id"
+KERNEL_FLAGS = "-g1"  # of kernels the lines that they have code of count, not those that ran
 CALL = "__sanitizer_cov_trace_pc"
 
 
@@ -55,7 +56,8 @@ class Objects:
 
     def __init__(self, tree, build, kept):
         self.tree, self.build, self.kept = tree, build, kept
-        self.paths, self.numbers, self.places, self.lock = {}, collections.defaultdict(dict), {}, threading.Lock()
+        self.paths, self.numbers, self.lock = {}, collections.defaultdict(dict), threading.Lock()
+        self.of_kernels, self.found_sites = {}, None
         for path in build.rglob("*"):
             if path.is_file() and not path.is_symlink() and path.suffix not in (".o", ".a", ".ninja", ".json", ".c", ".h") and is_elf(path):
                 self.paths[build_id(path)] = path
@@ -67,14 +69,14 @@ class Objects:
                 if len(line.strip()) > 8:
                     self.known_lines[line.strip()].append((name, 1 + i))
 
-    def path_of(self, name):
-        if name not in self.paths:
-            self.paths |= {build_id(p): p for p in self.kept.glob("*") if len(p.name) == 32 and p not in self.paths.values()}
-        return self.paths.get(name)
-
     def place_of(self, name, number):
         """A file of src and a line, for what the compiler calls so; None for others. Kernels: where the text is from."""
         return (str(name.relative_to(self.tree)), number) if name.is_relative_to(self.tree / "src") else None
+
+    def lines_of_kernel(self, key):
+        if key not in self.of_kernels:
+            self.of_kernels[key] = self.kernel_lines(self.kept / key) if (self.kept / f"{key}.c").exists() else set()
+        return self.of_kernels[key]
 
     def kernel_lines(self, path):
         """Lines of src that a stored kernel has code of. Most of its blocks are inlined, and say nothing by their addresses."""
@@ -92,13 +94,9 @@ class Objects:
     def lines(self, name, start, offsets):
         """Files of src and lines, for what ran of an object."""
         with self.lock:
-            path, known = self.path_of(name), self.numbers[name]
+            path, known = self.paths.get(name), self.numbers[name]
         if not path or not offsets:
             return set()
-        if path.parent == self.kept:
-            if not known:
-                known[0] = self.kernel_lines(path)
-            return known[0]
         new = [o for o in offsets if o not in known]
         for offset, (file, number) in zip(new, line_numbers(path, [start + o - 1 for o in new]) if new else ()):
             known[offset] = self.place_of(pathlib.Path(self.build, file).resolve(), number)
@@ -106,8 +104,10 @@ class Objects:
 
     def sites(self):
         """The lines at which blocks begin, by file."""
-        found = collections.defaultdict(set)
-        built = [p for p in self.paths.values() if p.parent != self.kept]
+        if self.found_sites:
+            return self.found_sites
+        self.found_sites = found = collections.defaultdict(set)
+        built = list(self.paths.values())
         for path in [p for p in built if p.name.startswith(("libmultidispatch.so.", "_core."))] or built:
             code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", str(path)], capture_output=True, text=True, check=True).stdout
             calls = [int(m, 16) for m in re.findall(rf"^ *(\w+):\s+call.*<{CALL}", code, re.M)]
@@ -124,6 +124,7 @@ class Making:
     def __init__(self, objects):
         self.objects, self.lock = objects, threading.Lock()
         self.of, self.times = collections.defaultdict(set), {}
+        self.old_of, self.old_times = collections.defaultdict(set), {}
 
     def add(self, name, folder, seconds):
         """Takes what a test left in its folder."""
@@ -139,6 +140,9 @@ class Making:
                     elif file != "seconds":
                         found[key].add((f"src/python/{file}", int(number)))
                 continue
+            if what.startswith("kernel-"):
+                found[key] |= self.objects.lines_of_kernel(what.split("-")[1])
+                continue
             data, (build, start) = path.read_bytes(), what.split("-")
             offsets = [int.from_bytes(data[i:i + 4], "little") for i in range(0, len(data), 4)] if case else \
                 [m.start() for m in re.finditer(b"\x01", data)]
@@ -148,26 +152,29 @@ class Making:
             self.times |= times
 
     def keep(self, reach, tree):
-        """Takes from an earlier file what it knows of tests that were not run now."""
-        old = {t for t in reach.tests if t.split("::")[0] not in self.times}
-        self.times |= {t: s for t, s in reach.times.items() if t.split("::")[0] not in self.times}
+        """Takes what an earlier file knows; of tests that are run now, `add` replaces it."""
+        self.old_times = reach.times
         for name in reach.kept["lines"]:
             if (tree / name).exists():
                 for line, number in reach.file(name, (tree / name).read_text(encoding="utf-8"))[1].items():
-                    for test in old.intersection(reach.tests[t] for t in reach.sets[number]):
-                        self.of[test].add((name, line))
+                    for test in reach.sets[number]:
+                        self.old_of[reach.tests[test]].add((name, line))
 
     def write(self, path, tree):
-        tests = sorted(t for t in self.of if self.times.get(t) is not None)
+        with self.lock:
+            run = {t.split("::")[0] for t in self.times}
+            times = {**{t: s for t, s in self.old_times.items() if t.split("::")[0] not in run}, **self.times}
+            reached = {t: {*self.of.get(t, ()), *(self.old_of.get(t, ()) if t.split("::")[0] not in run else ())} for t in times}
+        tests = sorted(t for t in times if reached[t] and times[t] is not None)
         lines, sets, numbers = collections.defaultdict(lambda: collections.defaultdict(list)), {}, {}
         for i, test in enumerate(tests):
-            for file, number in self.of[test]:
+            for file, number in reached[test]:
                 lines[file][number].append(i)
         for file, rows in lines.items():
             numbers[file] = {str(k): sets.setdefault(tuple(v), len(sets)) for k, v in sorted(rows.items())}
         texts = {str(p.relative_to(tree)): sums_of(p.read_text(encoding="utf-8")) for p in (tree / "src").rglob("*")
                  if p.suffix in (".c", ".h", ".py")}
-        path.write_text(json.dumps({"tests": tests, "times": {t: s and round(s, 2) for t, s in self.times.items()}, "lines": numbers,
+        path.write_text(json.dumps({"tests": tests, "times": {t: s and round(s, 2) for t, s in times.items()}, "lines": numbers,
                                     "sets": list(sets), "sites": {f: sorted(n) for f, n in self.objects.sites().items()},
                                     "texts": texts}, separators=(",", ":")), encoding="utf-8")
 
@@ -177,9 +184,10 @@ class Reach:
 
     def __init__(self, path):
         kept = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        self.tests, self.times, self.sets = kept["tests"], kept["times"], kept["sets"]
+        self.tests, self.sets = kept["tests"], kept["sets"]
+        self.times = {t: s for t, s in kept["times"].items() if s is not None}  # others were skipped, or ended too late
         self.kept, self.files = kept, {}
-        self.known = {t.split("::")[0] for t in kept["times"]}
+        self.known = {t.split("::")[0] for t in self.times}
 
     def file(self, name, text):
         """Of a file with that text: the lines where blocks begin, sorted, and the number of a set for each that is reached."""
@@ -196,7 +204,10 @@ class Reach:
         return self.files[name]
 
     def tests_of(self, name, text, first, last):
-        """Tests that reach the lines first to last: those of blocks that begin there, else of the block that leads to them."""
+        """Tests that reach the lines first to last: those of blocks that begin there, else of the block that leads to them. Of a
+        new file: all."""
+        if name not in self.kept["texts"]:
+            return set(self.tests)
         sites, sets = self.file(name, text)
         at = [s for s in sites if first <= s <= last]
         if not at and name.startswith("src/kernels/"):  # the compiler gives few lines of inlined code

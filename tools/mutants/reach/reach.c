@@ -1,6 +1,7 @@
 /* Notes which code runs: what tools/mutate --make-reach builds calls this at each block (-fsanitize-coverage=trace-pc).
  * Each object that is loaded has a file in the folder REACH_DIR with a byte for each byte of its code, shared by all
- * processes and called <build id>-<address of the code>. Nothing is lost where a process is killed. */
+ * processes and called <build id>-<address of the code>. Nothing is lost where a process is killed. With REACH_ONCE set,
+ * a block's call becomes an instruction without effect once it was noted: then a test takes no longer than without. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -21,6 +22,7 @@ typedef struct module {
     _Atomic uintptr_t first; /* 0: not loaded now */
     uintptr_t n;
     unsigned char *seen;
+    bool is_writable;
     char name[NAME];
 } module;
 
@@ -28,9 +30,12 @@ static module modules[MAX_MODULES];
 static int n_modules;
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static char folder[4096];
+static bool notes_once;
 static module nowhere;
-static _Thread_local module *last = &nowhere;
-static _Thread_local bool is_busy;
+/* initial-exec: read by one instruction, as this library is there from the start */
+#define PER_THREAD __attribute__((tls_model("initial-exec"))) static _Thread_local
+PER_THREAD module *last = &nowhere;
+PER_THREAD bool is_busy;
 
 void __sanitizer_cov_trace_pc(void);
 void reach_case(const char *name);
@@ -125,28 +130,52 @@ static module *find(uintptr_t pc)
         memcpy(modules[i].name, s.name, NAME);
         n_modules++;
     }
+    const uintptr_t page = s.first & ~(uintptr_t)4095;
     modules[i].n = s.n;
     modules[i].first = s.first;
+    modules[i].is_writable =
+        notes_once && !mprotect((void *)page, s.first + s.n - page, PROT_READ | PROT_WRITE | PROT_EXEC);
     return &modules[i];
+}
+
+/* The call before pc does nothing from now on. The eight bytes around it that are replaced at once lie in one line of the
+ * cache, so that other threads run the old instruction or the new one; a call in two lines stays. */
+static void take_out(uintptr_t pc)
+{
+    enum { CALL = 5, LINE = 64, DIRECT = 0xe8 };
+    static const unsigned char nothing[CALL] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+    const uintptr_t call = pc - CALL, line = call & ~(uintptr_t)(LINE - 1);
+    if (*(unsigned char *)call != DIRECT || ((pc - 1) & ~(uintptr_t)(LINE - 1)) != line)
+        return;
+    const uintptr_t at = call + 8 > line + LINE ? line + LINE - 8 : call;
+    uint64_t old = __atomic_load_n((uint64_t *)at, __ATOMIC_RELAXED), new;
+    do {
+        new = old;
+        memcpy((char *)&new + (call - at), nothing, CALL);
+    } while (!__atomic_compare_exchange_n((uint64_t *)at, &old, new, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+}
+
+static void __attribute__((noinline)) note(uintptr_t pc)
+{
+    if (!folder[0] || !take())
+        return;
+    module *m = find(pc);
+    if (m) {
+        last = m;
+        m->seen[pc - m->first] = 1;
+        if (m->is_writable)
+            take_out(pc);
+    }
+    give();
 }
 
 void __sanitizer_cov_trace_pc(void)
 {
     const uintptr_t pc = (uintptr_t)__builtin_return_address(0);
-    module *m = last;
-    uintptr_t first = m->first;
-    if (!first || pc - first >= m->n) {
-        if (!folder[0] || !take())
-            return;
-        m = find(pc);
-        give();
-        if (!m)
-            return;
-        last = m;
-        first = m->first;
-    }
-    if (first && pc - first < m->n && !m->seen[pc - first])
-        m->seen[pc - first] = 1;
+    const module *m = last;
+    const uintptr_t at = pc - m->first;
+    if (at >= m->n || !m->first || !m->seen[at])
+        note(pc);
 }
 
 /* Another object may be loaded where one was: all are looked for anew. */
@@ -192,4 +221,5 @@ static void __attribute__((constructor)) begin(void)
     const char *wanted = getenv("REACH_DIR");
     if (wanted && strlen(wanted) < sizeof folder)
         strcpy(folder, wanted);
+    notes_once = getenv("REACH_ONCE") != NULL;
 }

@@ -1,7 +1,7 @@
 """Notes which lines of the package run, and in which case of unittest: tools/mutate --make-reach puts this folder into
 PYTHONPATH. Modules of the package are compiled with a note in front of each statement of a function. The folder REACH_DIR
 gets lines.<number of the process> at the process's end, and lines@<case> for each case, which has what the processes had
-that ended in it, too. Of C, see reach.c."""
+that ended in it, too, and so have the kernels that it compiled (tests/support/cc). Of C, see reach.c."""
 
 import ast
 import atexit
@@ -93,6 +93,8 @@ def watch_cases(core):
         finally:
             spent = time.monotonic() - started if len(result.failures) + len(result.errors) == n_bad else -1
             write("lines@" + name, f"seconds {spent:.3f}\n")
+            for kernel in [f for f in os.listdir(FOLDER) if f.startswith("kernel-") and "@" not in f]:
+                os.rename(os.path.join(FOLDER, kernel), os.path.join(FOLDER, f"{kernel}@{name}"))
             core.reach_case(name.encode())
     unittest.TestCase.run = run_noted
 
