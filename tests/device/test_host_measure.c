@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/task/pool.h"
 #include "device/host/host.h"
+#include "device/open.h"
 
 #include <time.h>
 
@@ -116,17 +117,18 @@ static void measure(const machine *m, const char *title)
     assert_in_range(f.rates_at, before, time(NULL));
 }
 
+static const machine plain = {.threads = 4,
+                              .vector_bytes = 32,
+                              .l2_bytes = 1 << 20,
+                              .chains_ns = 5000,
+                              .copy_ns = 60000,
+                              .alone_ns = 30000,
+                              .cached_ns = 8000,
+                              .launch_ns = 1500};
+
 /* Each machine differs from the first in what its title says. */
 static void test_machines(void **state)
 {
-    const machine plain = {.threads = 4,
-                           .vector_bytes = 32,
-                           .l2_bytes = 1 << 20,
-                           .chains_ns = 5000,
-                           .copy_ns = 60000,
-                           .alone_ns = 30000,
-                           .cached_ns = 8000,
-                           .launch_ns = 1500};
     machine m = plain;
     (void)state;
     md_cpu_detect(&own);
@@ -171,8 +173,34 @@ static void test_machines(void **state)
     md_strbuf_finish(&said);
 }
 
+/* An open device's rates are measured anew, and the device keeps those it had. */
+static void test_again(void **state)
+{
+    const int64_t before = (int64_t)time(NULL);
+    md_dev *dev = NULL;
+    md_dev_host_rates found;
+    md_pool *pool = NULL;
+    (void)state;
+    of = &plain;
+    now_ns = n_loops = n_of_kind = 0;
+    memset(known, 0, sizeof known);
+    memset(&found, 0xff, sizeof found);
+    assert_ok(md_pool_create(&pool, 1));
+    assert_ok(md_dev_host_open(&dev, &(md_dev_options){.pool = pool}));
+    const md_dev_facts old = dev->facts;
+    md_dev_host_measure_again(&found, dev);
+    assert_true(n_loops > 0);
+    for (int32_t i = 0; i < 5; i++)
+        assert_true(found.rate[i] > 0 && found.rate[i] < 1e9);
+    assert_true(found.spread >= 0 && found.spread < 1);
+    assert_in_range(found.at, before, time(NULL));
+    assert_memory_equal(&dev->facts, &old, sizeof old);
+    md_dev_close(&dev);
+    md_pool_destroy(&pool);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_machines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_machines), cmocka_unit_test(test_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
