@@ -10,6 +10,7 @@
 /* Without the first two definitions uthash calls exit() if memory is short. Its own hash function (Jenkins) reads bytes
  * one by one; xxHash is faster. */
 #define HASH_NONFATAL_OOM 1
+#define HASH_BKT_CAPACITY_THRESH 5U /* not 10: each further entry of a bucket is a line that the caches lack */
 #define uthash_nonfatal_oom(element) ((element)->is_lost = true)
 #define HASH_FUNCTION(key, n, hash) ((hash) = (unsigned)md_hash64((key), (n)))
 

@@ -23,7 +23,7 @@ void md_ds_shape_of(md_kn_shape *out, const md_ds_op *op, const md_fx_binding *b
 void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape, const md_ds_as *as);
 /** The inverse: the shape and the sizes to choose by that a key stands for. Any words may be given: false if they are
  * no key of the op. */
-bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, const md_ds_key *key);
+bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, const int64_t *word, int32_t n);
 
 /* ---- alias.c */
 

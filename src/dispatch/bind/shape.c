@@ -105,15 +105,15 @@ void md_ds_key_of(md_ds_key *out, const md_ds_op *op, const md_kn_shape *shape, 
 /* ---- From a key to its shape */
 
 typedef struct key_reader {
-    const md_ds_key *key;
-    int32_t at;
+    const int64_t *word;
+    int32_t n, at;
     bool ok;
 } key_reader;
 
 static int64_t next_word(key_reader *r)
 {
-    r->ok = r->ok && r->at < r->key->n;
-    return r->ok ? r->key->word[r->at++] : 0;
+    r->ok = r->ok && r->at < r->n;
+    return r->ok ? r->word[r->at++] : 0;
 }
 
 static int64_t next_size(key_reader *r)
@@ -140,10 +140,10 @@ static void read_tensor(md_kn_shape *s, key_reader *r, const md_fx_formula *f, i
     r->ok = r->ok && is_contiguous(s, t, x->rank) == (s->contiguous >> t & 1);
 }
 
-bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, const md_ds_key *key)
+bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, const int64_t *word, int32_t n)
 {
     const md_fx_formula *f = op->formula;
-    key_reader r = {.key = key, .ok = true};
+    key_reader r = {.word = word, .n = n, .ok = true};
     memset(out, 0, sizeof *out);
     memset(as, 0, sizeof *as);
     for (int32_t d = 0; d < f->n_dims; d++)
@@ -158,9 +158,9 @@ bool md_ds_shape_of_key(md_kn_shape *out, md_ds_as *as, const md_ds_op *op, cons
             shape_of_temp(out, f, t);
         else
             read_tensor(out, &r, f, t);
-    if (r.ok && r.at < key->n)
+    if (r.ok && r.at < n)
         as->n = op->space.n;
     for (int32_t i = 0; i < as->n; i++)
         as->size[i] = next_size(&r);
-    return r.ok && r.at == key->n;
+    return r.ok && r.at == n;
 }

@@ -63,7 +63,7 @@ md_status md_ds_assign_make(md_ds_shape_entry **out, md_ds_op *op, const md_ds_k
 {
     md_kn_shape shape;
     md_ds_as as;
-    if (!md_ds_shape_of_key(&shape, &as, op, key))
+    if (!md_ds_shape_of_key(&shape, &as, op, key->word, key->n))
         return md_fail(MD_INVALID_ARGUMENT, "op %s: the key is that of no shape", op->name);
     md_ds_async_fill_wait(op);
     md_ds_plan *plan = md_ds_plan_create(op);

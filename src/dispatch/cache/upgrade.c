@@ -61,7 +61,7 @@ md_status md_ds_shape_entry_add(md_ds_shape_entry **out, md_ds_op *op, const md_
         is_stored |= plan->stage[s].pick.source == MD_DS_STORED;
     if (is_stored)
         atomic_fetch_add_explicit(&op->count.stored, 1, memory_order_relaxed);
-    struct md_ds_waiting *waiting = plan->is_stand_in ? md_ds_waiting_create(op, request->shape) : NULL;
+    struct md_ds_waiting *waiting = plan->is_stand_in ? md_ds_waiting_create(op) : NULL;
     e->is_loose = !is_lasting(op, plan, waiting);
     *out = md_ds_table_add(op, key, e, &waiting);
     free(waiting);
@@ -98,15 +98,17 @@ md_status md_ds_shape_entry_improve(md_ds_op *op, md_ds_shape_entry *entry, cons
 /* An entry whose new plan is a stand-in again, or for which memory was short, goes back to the list. */
 static void upgrade(md_ds_op *op, struct md_ds_waiting *w)
 {
-    const md_ds_request request = {.shape = &w->shape,
+    md_kn_shape shape;
+    const md_ds_request request = {.shape = &shape,
                                    .as = &w->entry->as,
                                    .key = w->entry->key,
                                    .key_bytes = w->entry->key_bytes,
                                    .effort = MD_DS_ONLY_READY};
     bool is_stand_in = true;
+    md_ds_waiting_shape(&shape, op, w);
     if (choose_again(&is_stand_in, op, w->entry, &request) == MD_OK && !is_stand_in) {
         if (op->upgraded)
-            op->upgraded(op, w->entry, &w->shape);
+            op->upgraded(op, w->entry, &shape);
         atomic_fetch_sub_explicit(&op->n_waiting, 1, memory_order_relaxed);
         md_ds_shape_entry_release(w->entry);
         free(w);
@@ -158,12 +160,12 @@ void md_ds_load_if_it_pays(md_ds_op *op, md_ds_shape_entry *entry, const md_kn_s
     bool is_due = false;
     for (int32_t s = 0; s < op->n_stages; s++)
         is_due |= pays(&plan->stage[s], calls);
-    if (!is_due || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
+    if (!is_due || !entry->key || atomic_load_explicit(&op->frozen, memory_order_relaxed) != MD_DS_NOT_FROZEN ||
         pthread_mutex_trylock(&op->lock_of_upgrades)) /* a later call begins it: this one does not wait */
         return;
     struct md_ds_waiting *waiting = NULL;
     if (!atomic_exchange_explicit(&plan->has_begun_load, 1, memory_order_relaxed) &&
-        (waiting = md_ds_waiting_create(op, shape)) != NULL) {
+        (waiting = md_ds_waiting_create(op)) != NULL) {
         for (int32_t s = 0; s < op->n_stages; s++)
             if (pays(&plan->stage[s], calls))
                 (void)md_bd_variant_load(op->stage[s].variant[plan->stage[s].unloaded], shape, MD_BD_LOAD_START);

@@ -1,18 +1,17 @@
 /* The list of shape entries that wait for a better plan. */
 #include "dispatch/cache/waiting.h"
 
+#include "dispatch/bind/bind.h"
 #include "dispatch/select/adopt.h"
 
 #include <stdlib.h>
 
 enum { MOST_WAITING = 1024 }; /* per op; further shapes get no entry, and are chosen for at each call */
 
-struct md_ds_waiting *md_ds_waiting_create(md_ds_op *op, const md_kn_shape *shape)
+struct md_ds_waiting *md_ds_waiting_create(md_ds_op *op)
 {
-    struct md_ds_waiting *w = NULL;
-    if (atomic_load_explicit(&op->n_waiting, memory_order_relaxed) < MOST_WAITING && (w = malloc(sizeof *w)) != NULL)
-        *w = (struct md_ds_waiting){.shape = *shape};
-    return w;
+    const bool has_room = atomic_load_explicit(&op->n_waiting, memory_order_relaxed) < MOST_WAITING;
+    return has_room ? calloc(1, sizeof(struct md_ds_waiting)) : NULL;
 }
 
 void md_ds_waiting_add(md_ds_op *op, struct md_ds_waiting *waiting, md_ds_shape_entry *entry)
@@ -56,6 +55,20 @@ bool md_ds_is_due(const md_ds_op *op, const md_ds_plan *plan, const md_kn_shape 
     return false;
 }
 
+void md_ds_waiting_shape(md_kn_shape *out, const md_ds_op *op, const struct md_ds_waiting *waiting)
+{
+    md_ds_as as;
+    const md_ds_shape_entry *entry = waiting->entry;
+    (void)md_ds_shape_of_key(out, &as, op, entry->key, (int32_t)(entry->key_bytes / sizeof(int64_t)));
+}
+
+static bool is_over(const md_ds_op *op, const struct md_ds_waiting *waiting)
+{
+    md_kn_shape shape;
+    md_ds_waiting_shape(&shape, op, waiting);
+    return md_ds_is_due(op, md_ds_plan_of(waiting->entry), &shape);
+}
+
 /* Takes the whole list, and puts back what is not due: asking about an entry takes microseconds, and calls need the
  * lock. */
 struct md_ds_waiting *md_ds_waiting_take_due(md_ds_op *op)
@@ -67,7 +80,7 @@ struct md_ds_waiting *md_ds_waiting_take_due(md_ds_op *op)
     pthread_mutex_unlock(&op->lock_of_entries);
     for (struct md_ds_waiting *w = all, *next; w; w = next) {
         next = w->next;
-        if (md_ds_is_due(op, md_ds_plan_of(w->entry), &w->shape)) {
+        if (is_over(op, w)) {
             w->next = due;
             due = w;
         } else {

@@ -7,16 +7,17 @@
 
 struct md_ds_waiting {
     struct md_ds_waiting *next;
-    md_ds_shape_entry *entry; /* held */
-    md_kn_shape shape;
+    md_ds_shape_entry *entry; /* held; its key says the shape */
 };
 
 /** A place in the list; NULL if too many wait already or memory is short. The caller frees it, or adds it. */
-struct md_ds_waiting *md_ds_waiting_create(md_ds_op *op, const md_kn_shape *shape);
-/** Adds an entry, which is held until it leaves the list. The lock of entries is held. */
+struct md_ds_waiting *md_ds_waiting_create(md_ds_op *op);
+/** Adds an entry with a key, which is held until it leaves the list. The lock of entries is held. */
 void md_ds_waiting_add(md_ds_op *op, struct md_ds_waiting *waiting, md_ds_shape_entry *entry);
 /** Takes the entries off the list whose wait is over. Takes the lock of entries. */
 struct md_ds_waiting *md_ds_waiting_take_due(md_ds_op *op);
+/** The shape of one that has an entry. */
+void md_ds_waiting_shape(md_kn_shape *out, const md_ds_op *op, const struct md_ds_waiting *waiting);
 /** Empties the list at the end of the op. */
 void md_ds_waiting_drop(md_ds_op *op);
 
