@@ -32,15 +32,18 @@ typedef enum md_bd_state { MD_BD_QUEUED, MD_BD_READY, MD_BD_FAILED } md_bd_state
 
 /* One variant of one stage. Made by md_bd_variant_create, owned by the caller; its kernels belong to the builder. */
 typedef struct md_bd_variant {
-    md_fa_target target; /* the program must outlive the variant */
+    /* what every choice reads comes first: other work has cleared the caches since (md_bd_variant_prefetch) */
     const md_fa_family *family;
+    _Atomic int32_t state; /* md_bd_state; the fields below the envelope are valid once READY (acquire) */
+    bool has_fixed;
+    /* variants of one class give equal bits for equal values and sizes (family/numeric.h) */
+    uint64_t numeric_class;
     md_fa_config config;
     md_fa_fixed fixed; /* of the config, if the family or its kind has `fix`; never changes */
-    bool has_fixed;
+    md_fa_target target; /* the program must outlive the variant */
     char name[MD_FA_NAME];
     uint64_t name_hash; /* md_hash64: the same in every process */
     md_kn_envelope envelope;
-    _Atomic int32_t state; /* md_bd_state; the fields below are valid once READY (acquire) */
     int32_t n_launches;
     const md_dev_kernel *kernel[MD_KN_MAX_LAUNCHES];
     int32_t n_params[MD_KN_MAX_LAUNCHES];
@@ -49,8 +52,6 @@ typedef struct md_bd_variant {
     bool is_function[MD_KN_MAX_LAUNCHES]; /* a host function, which gets the call; not a compiled kernel */
     _Atomic(void *)
         attached[MD_KN_MAX_LAUNCHES]; /* malloc'ed data that callers keep with a launch; freed with the variant */
-    /* variants of one class give equal bits for equal values and sizes (family/numeric.h) */
-    uint64_t numeric_class;
     uint32_t packs; /* md_kn_source.packs */
     bool uses_counters; /* a launch needs the stream's counters (md_kn_call.counters) */
     md_bd *builder;
@@ -107,6 +108,13 @@ static inline md_fa_target md_bd_variant_target(const md_bd_variant *variant, co
     md_fa_target t = *target;
     t.fixed = variant->has_fixed ? &variant->fixed : NULL;
     return t;
+}
+/** Asks the memory for what a choice reads of it, ahead of time. */
+static inline void md_bd_variant_prefetch(const md_bd_variant *variant)
+{
+    const char *at = (const char *)variant;
+    for (size_t line = 0; line < 4; line++)
+        __builtin_prefetch(at + 64 * line);
 }
 /** Makes a variant FAILED, a READY one too if it computes wrong results. No launch of it may be running. */
 void md_bd_variant_fail(md_bd_variant *variant, const char *why);

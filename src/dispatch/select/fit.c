@@ -76,7 +76,22 @@ static void fit_recent(bool *fits, const md_ds_pool *pool, int32_t n, const md_d
 }
 
 /* What is known of an envelope. */
-enum { UNKNOWN, HOLDS, MISSES };
+enum { UNKNOWN, HOLDS, MISSES, AHEAD = 6 };
+
+/* Asks for a variant, and for its envelope if it is the first that has it: other work has driven a pool of 200 KB
+ * out of the caches. */
+static void look_ahead(const md_ds_pool *pool, int32_t i, int32_t n)
+{
+    if (i >= n)
+        return;
+    md_bd_variant_prefetch(pool->variant[i]);
+    if (pool->envelope_of[i] == i) {
+        const md_kn_envelope *envelope = &pool->variant[i]->envelope;
+        __builtin_prefetch(envelope->lo);
+        __builtin_prefetch(envelope->hi);
+        __builtin_prefetch(&envelope->unit);
+    }
+}
 
 void md_ds_fit_all(bool *fits, const md_ds_pool *pool, int32_t n, const md_ds_query *query)
 {
@@ -86,8 +101,11 @@ void md_ds_fit_all(bool *fits, const md_ds_pool *pool, int32_t n, const md_ds_qu
         fit_recent(fits, pool, n, query);
         return;
     }
+    for (int32_t i = 0; i < AHEAD; i++)
+        look_ahead(pool, i, n);
     for (int32_t i = 0; i < n; i++) {
         const md_bd_variant *v = pool->variant[i];
+        look_ahead(pool, i + AHEAD, n);
         const int32_t state = atomic_load_explicit(&v->state, memory_order_acquire);
         uint8_t *known = &holds[pool->envelope_of[i]];
         fits[i] = may_serve(pool, i, state, query);
