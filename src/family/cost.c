@@ -138,7 +138,8 @@ double md_fa_stored_bytes(const md_fa_target *target, const int64_t *size)
 
 bool md_fa_host_can_stream(const md_fa_target *target, const int64_t *size)
 {
-    return md_fa_stored_bytes(target, size) >= 2.0 * (double)target->facts->l2_bytes;
+    const int32_t caches = MD_MIN(MD_MAX(target->facts->threads, 1), 2);
+    return md_fa_stored_bytes(target, size) >= caches * (double)target->facts->l2_bytes;
 }
 
 int64_t md_fa_host_grain(int64_t blocks, int64_t points, const md_dev_facts *facts)

@@ -70,6 +70,23 @@ static double product_ops(const md_fa_target *target, double m, double n, double
     return 2 * m * n * k / RATE + md_fa_product_cycles(target, PACK_CYCLES * (m + n) * k);
 }
 
+/* True for two operands along K that OpenBLAS' kernels for small matrices take, with vectors of 64 bytes: few results,
+ * and some steps. They pack nothing, but multiply in squares of four by four. */
+static bool is_small(const md_fa_target *target, const md_cg_product *p, double m, double n, double k)
+{
+    return target->facts->vector_bytes >= 64 && p->type == MD_F32 && m * n <= 1200 && k >= 32 &&
+           md_cg_product_along(p, MD_CG_A) == MD_CG_ALONG_DEPTH && md_cg_product_along(p, MD_CG_B) == MD_CG_ALONG_DEPTH;
+}
+
+/* What one thread multiplies without waking others, where operands are found in the caches. */
+static double ops_alone(const md_fa_target *target, const md_cg_product *p, double m, double n, double k)
+{
+    if (is_small(target, p, m, n, k))
+        return 2 * ceil(m / 4) * 4 * ceil(n / 4) * 4 * k / SMALL_RATE;
+    return 2 * m * n * k / ALONE_RATE +
+           md_fa_product_cycles(target, ALONE_PACK_CYCLES * (m + n) * k + ALONE_RESULT_CYCLES * m * n);
+}
+
 /* Log of measured over modelled time of one of the products by which the library is calibrated. */
 static double off_at(const md_fa_target *target, int32_t shape)
 {
@@ -106,7 +123,7 @@ static double unpacked_ops(const md_dev_facts *f, double rows, double columns, d
     if (!(m >= 1) || m > MOST_ROWS || m * n * k > MOST_UNPACKED || !(f->library_us[shape] > 0))
         return 0;
     const double us = f->library_us[shape] * n * k / ((double)MD_DEV_LIBRARY_COLUMNS * MD_DEV_LIBRARY_DEPTH);
-    return us * 1e3 * f->gflops / f->threads;
+    return us * (m * n * k <= MOST_ALONE ? ALONE_CACHED : 1) * 1e3 * f->gflops / f->threads;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -123,9 +140,13 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double wide = product.type == MD_F32 ? 1 : 2;
     double results = (double)sized.batch * m * n;
     const double factor = calibration(target, m), unpacked = unpacked_ops(target->facts, m, n, k);
-    out->ops = calls * wide * (unpacked > 0 ? unpacked : product_ops(target, m, n, k) * factor);
+    const bool is_alone = m * n * k <= MOST_ALONE;
+    out->ops = calls * wide *
+               (unpacked > 0 ? unpacked
+                : is_alone   ? ops_alone(target, &product, m, n, k)
+                             : product_ops(target, m, n, k) * factor);
     out->memory_bytes = sized.bytes;
-    out->serial_us = unpacked > 0 ? 0 : calls * CALL_US * factor;
+    out->serial_us = calls * (is_alone ? ALONE_US : unpacked > 0 ? 0 : CALL_US * factor);
     out->parallel = m * n * k * (double)product.n_products < 1e6 ? 1 : (double)target->facts->threads;
     if (md_fa_lib_is_direct(&product))
         return;

@@ -128,6 +128,8 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     double cycles = (double)p->n_products * n * k / lanes * slow * (1 + rows * (is_depth ? DOT_CYCLES : COLUMN_CYCLES));
     if (is_depth)
         cycles += (double)p->n_products * n * rows * SUM_CYCLES * slow;
+    else if (fmod((double)sized.columns, lanes) != 0)
+        cycles += (double)p->n_products * (double)sized.batch * k * rows * COLUMN_TAIL_CYCLES * slow;
     cycles += runs * (RUN_CYCLES + rows * k / lanes) + n * rows / lanes * (RESULT_CYCLES + sized.epilogue_ops);
     out->ops = md_fa_product_cycles(target, cycles);
     out->transcendental = n * rows * sized.epilogue_transcendental;

@@ -22,7 +22,7 @@ MD_FIT(NEAR_RATE, 0.95)
 MD_FIT(FAR_RATE, 0.92)
 
 /* Cycles of a tile beside its steps, of a vector of the result beside its epilogue, of waking threads. */
-MD_FIT(TILE_CYCLES, 20)
+MD_FIT(TILE_CYCLES, 45)
 MD_FIT(RESULT_CYCLES, 8)
 MD_FIT(WAKE_CYCLES, 3000)
 

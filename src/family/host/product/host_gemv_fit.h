@@ -12,8 +12,10 @@
 MD_FIT(DOT_CYCLES, 0.75)
 MD_FIT(COLUMN_CYCLES, 0.85)
 
-/* Cycles: of adding up the lanes of a dot product; of a run of columns; of a vector of results beside its epilogue. */
+/* Cycles: of adding up the lanes of a dot product; of columns that are no whole vector, in each step of K; of a run of
+ * columns; of a vector of results beside its epilogue. */
 MD_FIT(SUM_CYCLES, 6)
+MD_FIT(COLUMN_TAIL_CYCLES, 8)
 MD_FIT(RUN_CYCLES, 200)
 MD_FIT(RESULT_CYCLES, 8)
 
