@@ -79,6 +79,7 @@ typedef struct md_fx_index {
     const char *name;
     int32_t dim;
     bool is_bound; /* a reduction binds it */
+    int32_t padded; /* 1 + the index that this one runs beyond, where zeros are (stage/turn.c); 0: none */
 } md_fx_index;
 
 typedef enum md_fx_role { MD_FX_INPUT, MD_FX_OUTPUT, MD_FX_TEMP } md_fx_role;

@@ -3,7 +3,10 @@
  *
  * An operand that is a plain matrix needs none of it: kernels read it along its rows or across. This is for windows,
  * and for operands whose rows lie on both sides of K: X[n,c,y,x] in sum[c](X[n,c,y,x] * W[o,c]). The formula gets lets
- * with names like "X.turned", which always are in memory. The plan puts the product as it was written beside them. */
+ * with names like "X.turned", which always are in memory. The plan puts the product as it was written beside them.
+ *
+ * Windows of few channels, such as three, get zeros behind these, up to a multiple of eight: an index of its own runs
+ * over channels and zeros. */
 #include "stage/turn.h"
 
 #include "base/status.h"
@@ -64,6 +67,8 @@ static int32_t add_tensor(md_st_turner *t, int32_t of, const md_st_moved *o)
     t->no_memory |= !turned->name;
     for (int32_t i = 0; i < x->rank; i++)
         turned->dim[i] = x->dim[o->order[i]];
+    if (o->is_padded)
+        turned->dim[x->rank - 1] = f->index[t->padded].dim;
     return f->n_tensors++;
 }
 
@@ -72,6 +77,23 @@ static void invert(int32_t out[MD_MAX_RANK], const md_st_moved *o)
 {
     for (int32_t i = 0; i < o->rank; i++)
         out[o->order[i]] = i;
+}
+
+/* where(c < 3, load, 0), whose subscript c + 0 says that it may lie outside. */
+static const md_fx_node *zeros_behind(md_st_turner *t, const md_st_moved *o, const md_fx_node *const *subscript,
+                                      const int32_t *back)
+{
+    md_arena *a = t->formula->arena;
+    const md_fx_tensor *x = &t->formula->tensor[o->load->id];
+    const int32_t run = o->order[o->rank - 1];
+    const md_fx_node *at[MD_MAX_RANK], *last = subscript[o->rank - 1];
+    for (int32_t i = 0; i < o->rank; i++)
+        at[i] = subscript[back[i]];
+    at[run] = made(t, md_fx_op2(a, MD_FX_ADD, last, md_fx_integer(a, 0)));
+    const md_fx_node *size = md_fx_integer(a, t->formula->dim[x->dim[run]].size),
+                     *load = new_load(t, o->load->id, o->load->type, o->rank, at, NULL);
+    return made(t, md_fx_op3(a, MD_FX_WHERE, md_fx_op2(a, MD_FX_LT, last, size), load,
+                             md_fx_real(a, 0, o->load->type)));
 }
 
 /* let X.turned[n,h,w,c] = X[n,c,h,w] */
@@ -84,7 +106,8 @@ static void move_operand(md_st_turner *t, md_st_moved *o)
     o->turned = add_tensor(t, o->load->id, o);
     index_freshly(t, &s, o->turned);
     invert(back, o);
-    s.value = new_load(t, o->load->id, o->load->type, o->rank, s.subscript, back);
+    s.value = o->is_padded ? zeros_behind(t, o, s.subscript, back)
+                           : new_load(t, o->load->id, o->load->type, o->rank, s.subscript, back);
     md_st_insert(t->formula, t->stmt++, &s);
 }
 
@@ -100,12 +123,22 @@ static const md_fx_node *replace_load(void *user, const md_fx_node *node)
     return node;
 }
 
+/* A side of the product, with axes moved and the run as long as it is now. */
+static const md_fx_node *operand_of(md_st_turner *t, const md_fx_node *side)
+{
+    md_arena *a = t->formula->arena;
+    const md_fx_node *moved = made(t, md_fx_rewrite(a, side, replace_load, t)), *padded;
+    if (t->padded_size == 0 || t->no_memory)
+        return moved;
+    padded = made(t, md_fx_index_node(a, t->padded));
+    return made(t, md_fx_substitute(a, moved, 1, &t->run, &padded));
+}
+
 static const md_fx_node *sum_of(md_st_turner *t)
 {
     md_arena *a = t->formula->arena;
     const md_st_product *p = &t->stage->product;
-    const md_fx_node *left = made(t, md_fx_rewrite(a, p->a[0], replace_load, t)),
-                     *right = made(t, md_fx_rewrite(a, p->b[0], replace_load, t)), **arg;
+    const md_fx_node *left = operand_of(t, p->a[0]), *right = operand_of(t, p->b[0]), **arg;
     md_fx_node *sum = md_fx_node_new(a, MD_FX_REDUCE, p->type);
     if (t->no_memory || !sum || !(arg = md_arena_alloc(a, sizeof *arg)))
         return made(t, NULL);
@@ -114,6 +147,8 @@ static const md_fx_node *sum_of(md_st_turner *t)
     sum->n_args = 1;
     sum->arg = arg;
     sum->n_bound = md_st_order_k(sum->bound, t);
+    if (t->padded_size > 0)
+        sum->bound[sum->n_bound - 1] = t->padded;
     return sum;
 }
 
@@ -159,14 +194,26 @@ static void move_result(md_st_turner *t)
 static bool has_room(const md_st_turner *t)
 {
     const md_fx_formula *f = t->formula;
-    int32_t n = md_st_moves(&t->result), n_indices = n * t->result.rank;
+    int32_t n = md_st_moves(&t->result), n_indices = n * t->result.rank + 1;
     for (int32_t i = 0; i < t->n_operands; i++)
         if (md_st_moves(&t->operand[i])) {
             n++;
             n_indices += t->operand[i].rank;
         }
     return f->n_tensors + n <= MD_FX_MAX_TENSORS && f->n_indices + n_indices <= MD_FX_MAX_INDICES &&
-           f->n_stmts + n + 1 <= MD_FX_MAX_STMTS;
+           f->n_stmts + n + 1 <= MD_FX_MAX_STMTS && f->n_dims < MD_FX_MAX_DIMS;
+}
+
+/* A dim that is as long as the run with its zeros, and the index over it. */
+static void add_padded(md_st_turner *t)
+{
+    md_fx_formula *f = t->formula;
+    const int64_t n = t->padded_size;
+    const char *name = md_arena_printf(f->arena, "%s.padded", f->index[t->run].name);
+    t->no_memory |= !name;
+    t->padded = f->n_indices++;
+    f->index[t->padded] = (md_fx_index){.name = name, .dim = f->n_dims, .is_bound = true, .padded = 1 + t->run};
+    f->dim[f->n_dims++] = (md_fx_dim){.name = name, .size = n, .lo = n, .hi = n};
 }
 
 /* Whether it turned the stage's product. */
@@ -177,6 +224,8 @@ static bool turn(md_st_turner *t, int32_t stage)
         return false;
     t->formula->tensor[t->operand[0].load->id].is_apart = md_st_is_matrices(t);
     t->stmt = t->formula->tensor[t->stage->store[0].tensor].stmt;
+    if (t->padded_size > 0)
+        add_padded(t);
     for (int32_t i = 0; i < t->n_operands; i++) {
         t->operand[i].turned = -1;
         move_operand(t, &t->operand[i]);

@@ -11,6 +11,7 @@ typedef struct md_st_moved {
     const md_fx_node *load;
     int32_t rank, order[MD_MAX_RANK];
     int32_t turned; /* the tensor with that order; -1: the order is the tensor's own */
+    bool is_padded; /* its last axis in that order is the run, with zeros behind */
 } md_st_moved;
 
 typedef struct md_st_turner {
@@ -18,6 +19,8 @@ typedef struct md_st_turner {
     const md_st_program *program;
     const md_st_stage *stage;
     int32_t run; /* the index of K that gets to lie side by side */
+    int64_t padded_size; /* of the run: a multiple of eight elements with zeros behind; 0: it stays as it is */
+    int32_t padded; /* the index that runs over all of it */
     int32_t image, filter; /* sides: that whose layout is wrong, and the other one */
     int32_t n_operands;
     md_st_moved operand[MD_ST_MOST_MOVED]; /* of the image, of the filter, then of the epilogue */
@@ -33,7 +36,7 @@ bool md_st_find_moves(md_st_turner *turner);
 bool md_st_is_matrices(const md_st_turner *turner);
 /** K in its new order: the run comes last. Returns how many. */
 int32_t md_st_order_k(int32_t out[MD_MAX_RANK], const md_st_turner *turner);
-/** True if the order is another one than the tensor's. */
+/** True if the order is another one than the tensor's, or its last axis gets zeros behind it. */
 bool md_st_moves(const md_st_moved *operand);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 
-enum { MOST_LOADS = 16 };
+enum { MOST_LOADS = 16, PIECE = 8 /* elements that kernels copy as one */ };
 
 /* ---- Which products */
 
@@ -82,14 +82,38 @@ static bool is_apart(const md_st_turner *t, const md_fx_node *image, int32_t axi
     return before && behind;
 }
 
+/* True if zeros of both operands behind an index add zeros to the sum: it is a load, or one under a condition. */
+static bool keeps_zeros(const md_fx_node *side)
+{
+    if (side->kind == MD_FX_OP && side->op == MD_FX_WHERE)
+        return side->arg[2]->kind == MD_FX_CONST && side->arg[2]->num == 0 && keeps_zeros(side->arg[1]);
+    return side->kind == MD_FX_CAST ? keeps_zeros(side->arg[0]) : side->kind == MD_FX_LOAD;
+}
+
+/* Of a window of 16-bit elements whose run has a fixed length that is no multiple of eight: the next multiple; else 0. */
+static int64_t padded_size_of(const md_st_turner *t, const md_fx_node *image, int32_t run)
+{
+    const md_fx_formula *f = t->formula;
+    const int64_t size = f->dim[t->program->index[run].dim].size;
+    bool is_window = false;
+    for (int32_t a = 0; a < image->n_args; a++)
+        is_window |= image->arg[a]->kind != MD_FX_INDEX;
+    if (!is_window || size < 1 || size % PIECE == 0 || !keeps_zeros(side_of(t, 0)) || !keeps_zeros(side_of(t, 1)))
+        return 0;
+    return md_dtype_size(f->tensor[image->id].dtype) == 2 ? (size + PIECE - 1) / PIECE * PIECE : 0;
+}
+
 /* Finds the index of K that both operands have as an axis: the last one of the image. Not the first axis of both, such
  * as the batch that the gradient of a filter sums over. */
 static bool find_run(md_st_turner *t, const md_fx_node *image, const md_fx_node *filter)
 {
     const md_fx_node *last = image->arg[image->n_args - 1];
     t->run = -1;
-    if (last->kind == MD_FX_INDEX && is_of_k(t, last->id))
-        return false;
+    if (last->kind == MD_FX_INDEX && is_of_k(t, last->id)) {
+        t->padded_size = axis_of(filter, last->id) >= 0 ? padded_size_of(t, image, last->id) : 0;
+        t->run = t->padded_size > 0 ? last->id : -1;
+        return t->run >= 0;
+    }
     for (int32_t a = image->n_args - 2; a >= 0 && t->run < 0; a--) {
         const md_fx_node *at = image->arg[a];
         if (at->kind != MD_FX_INDEX || !is_of_k(t, at->id) || !is_apart(t, image, a))
@@ -98,6 +122,7 @@ static bool find_run(md_st_turner *t, const md_fx_node *image, const md_fx_node 
         if (other > 0 || (other == 0 && a > 0))
             t->run = at->id;
     }
+    t->padded_size = t->run >= 0 ? padded_size_of(t, image, t->run) : 0;
     return t->run >= 0;
 }
 
@@ -187,6 +212,8 @@ static void order_filter(md_st_turner *t)
 
 bool md_st_moves(const md_st_moved *o)
 {
+    if (o->is_padded)
+        return true;
     for (int32_t i = 0; i < o->rank; i++)
         if (o->order[i] != i)
             return true;
@@ -214,11 +241,13 @@ static void order_all(md_st_turner *t)
     const int32_t n = md_st_collect(load, MOST_LOADS, MD_FX_LOAD, &epilogue);
     put_last(&t->operand[0], t, t->operand[0].load->n_args, t->operand[0].load->arg, is_run);
     order_filter(t);
+    t->operand[0].is_padded = t->operand[1].is_padded = t->padded_size > 0;
     put_last(&t->result, t, store->n_subscripts, store->subscript, is_column);
     for (int32_t i = 0; i < MD_MIN(n, MOST_LOADS) && t->n_operands < MD_ST_MOST_MOVED && md_st_moves(&t->result); i++)
         if (is_like_result(t, load[i])) {
             md_st_moved *o = &t->operand[t->n_operands++];
             o->load = load[i];
+            o->is_padded = false;
             put_last(o, t, load[i]->n_args, load[i]->arg, is_column);
         }
 }

@@ -53,6 +53,61 @@ static bool find_parts(md_st_parts *p, const md_st_draft *d, int32_t product)
     return p->n > 1;
 }
 
+/* ---- Runs with zeros behind */
+
+/* The index that it runs beyond; -1: it is none with zeros behind. */
+static int32_t unpadded(const md_fx_formula *f, int32_t index)
+{
+    return index < f->n_indices ? f->index[index].padded - 1 : -1;
+}
+
+static bool is_unpadded_index(const md_fx_formula *f, const md_fx_node *node)
+{
+    for (int32_t i = 0; node->kind == MD_FX_INDEX && i < f->n_indices; i++)
+        if (unpadded(f, i) == node->id)
+            return true;
+    return false;
+}
+
+/* True for c < 3 where c has three values. */
+static bool is_there(const md_fx_formula *f, const md_fx_node *test)
+{
+    return test->kind == MD_FX_OP && test->op == MD_FX_LT && is_unpadded_index(f, test->arg[0]) &&
+           test->arg[1]->kind == MD_FX_CONST &&
+           test->arg[1]->integer == f->dim[f->index[test->arg[0]->id].dim].size;
+}
+
+/* The product as it was written, bottom-up: c + 0 is c, where(c < 3, X, 0) is X, and sums run over c. */
+static const md_fx_node *unpad(void *user, const md_fx_node *node)
+{
+    const md_st_maker *m = user;
+    const md_fx_formula *f = m->formula;
+    if (node->kind == MD_FX_INDEX && unpadded(f, node->id) >= 0)
+        return md_fx_index_node(m->arena, unpadded(f, node->id));
+    if (node->kind == MD_FX_OP && node->op == MD_FX_ADD && is_unpadded_index(f, node->arg[0]) &&
+        node->arg[1]->kind == MD_FX_CONST && node->arg[1]->integer == 0)
+        return node->arg[0];
+    if (node->kind == MD_FX_OP && node->op == MD_FX_WHERE && is_there(f, node->arg[0]))
+        return node->arg[1];
+    if (node->kind != MD_FX_REDUCE)
+        return node;
+    md_fx_node *sum = md_st_reduce_like(m->arena, node, node->arg[0]);
+    for (int32_t i = 0; sum && i < sum->n_bound; i++)
+        if (unpadded(f, sum->bound[i]) >= 0)
+            sum->bound[i] = unpadded(f, sum->bound[i]);
+    return sum;
+}
+
+static bool has_padded(const md_fx_formula *f)
+{
+    for (int32_t i = 0; i < f->n_indices; i++)
+        if (f->index[i].padded > 0)
+            return true;
+    return false;
+}
+
+/* ---- The product in front of its parts */
+
 /* Puts K in the order of the axes of an operand; false where it has not all of them as axes. */
 static bool order_by(md_st_product *product, const md_fx_node *load)
 {
@@ -85,6 +140,8 @@ void md_st_add_unturned(md_st_draft *d)
         if (d->group[g].stage.kind != MD_ST_PRODUCT || !is_turned_group(d, g) || !find_parts(&p, d, g))
             continue;
         const int32_t n = md_st_items_of_parts(d, &p, item);
+        if (has_padded(d->formula) && !md_st_rewrite_all(d->maker, n, item, unpad, d->maker))
+            break;
         if (n == 0 || !md_st_form(d->maker, stage, n, item) || stage->kind != MD_ST_PRODUCT)
             continue;
         order_depth(&stage->product);

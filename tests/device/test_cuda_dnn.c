@@ -27,6 +27,7 @@ void *__wrap_dlopen(const char *name, int mode)
 /* ---- A cuDNN that knows four answers: the second needs too much memory, and of the third no plan can be made */
 
 enum { CUDNN_ANSWERS = 4, CUDNN_RESULTS = 202, CUDNN_WORKSPACE = 402, CUDNN_CONFIG = 3, CUDNN_PLAN = 5 };
+enum { CUDNN_NOTES = 1303 };
 enum { CUDNN_HANDLE = 0, CUDNN_INT64 = 3, CUDNN_FLOAT = 4, CUDNN_POINTER = 6, CUDNN_DESC = 15 };
 
 typedef struct descriptor {
@@ -35,6 +36,8 @@ typedef struct descriptor {
 } descriptor;
 
 static int n_answers = CUDNN_ANSWERS; /* of the heuristic */
+static int tensor_cores = -1; /* which of their engines multiplies f32 in TF32; the others say other things */
+static int n_asked; /* whose notes were asked for */
 static int n_plans, n_open, n_made, n_runs, n_handles; /* n_open: descriptors that were not destroyed */
 static int n_calls, fails_at; /* which call of the graph's interface fails, if any */
 static char handles[2];
@@ -128,6 +131,8 @@ int cudnnBackendGetAttribute(const descriptor *desc, int name, int type, int64_t
         assert_int_equal(((descriptor **)values)[i]->type, CUDNN_CONFIG);
     if (name == CUDNN_WORKSPACE)
         memcpy(values, &bytes, sizeof bytes);
+    if (name == CUDNN_NOTES)
+        *(int *)values = n_asked++ == tensor_cores ? 0 : 4 + 5 * (n_asked % 2); /* TF32, order of sums, NaN */
     return fails();
 }
 
@@ -244,7 +249,8 @@ static void open_answering(md_dev_cuda *dev, md_dev_cuda_conv *conv)
 {
     library = "";
     version = 92600;
-    n_runs = n_plans = n_made = n_calls = fails_at = 0;
+    n_runs = n_plans = n_made = n_calls = fails_at = n_asked = 0;
+    tensor_cores = -1;
     *conv = (md_dev_cuda_conv){.n_axes = 4, .dtype = MD_BF16};
     open_device(dev);
 }
@@ -352,8 +358,32 @@ static void test_what_is_said(void **state)
     assert_int_equal(run(&dev, &conv), MD_DEVICE);
     dev.has_pools = true;
     assert_ok(md_dev_cuda_conv_load(&dev.base, &image, 4096, true));
+    conv = image;
+    conv.kind = MD_DEV_CUDA_CONV_OF_FILTER;
+    n_plans = 0;
+    assert_ok(run(&dev, &conv));
     check_golden(MD_GOLDEN "/convolutions.txt", &said);
     close_device(&dev);
+}
+
+/* Engines that multiply f32 in TF32 are left out, and one is that takes f32 as it is. */
+static void test_f32(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CUDNN_ANSWERS; i++) {
+        md_dev_cuda dev;
+        md_dev_cuda_conv conv;
+        open_answering(&dev, &conv);
+        conv = volume();
+        conv.dtype = MD_F32;
+        tensor_cores = i;
+        assert_ok(run(&dev, &conv));
+        assert_int_equal(n_asked, CUDNN_ANSWERS);
+        assert_int_equal(n_plans, CUDNN_ANSWERS - 1);
+        assert_ok(md_dev_cuda_conv_load(&dev.base, &conv, 4096, true));
+        assert_int_equal(n_bytes, 4096 + 17408 + 10240 + 55040);
+        close_device(&dev);
+    }
 }
 
 /* A library that fails at the n-th call: the run is refused (u), fails (d), or another plan serves (.), and nothing is
@@ -456,7 +486,8 @@ static void test_loads_that_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_libraries), cmocka_unit_test(test_answers),
-                                       cmocka_unit_test(test_what_is_said),    cmocka_unit_test(test_failing_calls),
+                                       cmocka_unit_test(test_what_is_said),    cmocka_unit_test(test_f32),
+        cmocka_unit_test(test_failing_calls),
                                        cmocka_unit_test(test_loads),           cmocka_unit_test(test_loads_of_ranks),
                                        cmocka_unit_test(test_loads_that_fail), cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);

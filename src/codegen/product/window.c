@@ -20,11 +20,24 @@ static int64_t moves(const md_cg_product *p, const md_fx_node *load, int32_t axi
     return md_fx_affine_of(&place, p->program->formula, load->arg[axis]) ? md_cg_coefficient(&place, index) : 0;
 }
 
+static int64_t size_of(const md_cg_product *p, int32_t index)
+{
+    return p->program->formula->dim[p->program->index[index].dim].size;
+}
+
 static bool is_short(const md_cg_product *p, int32_t index)
 {
     enum { SHORT = 16 };
-    const int64_t size = p->program->formula->dim[p->program->index[index].dim].size;
+    const int64_t size = size_of(p, index);
     return size >= 0 && size <= SHORT;
+}
+
+/* True if a run along the index is whole pieces of what GPUs copy at once, such as eight channels. */
+static bool is_of_pieces(const md_cg_product *p, int32_t index)
+{
+    enum { PIECE = 8 };
+    const int64_t size = size_of(p, index);
+    return p->dialect == MD_DEV_CUDA && size > 0 && size % PIECE == 0;
 }
 
 int32_t md_cg_product_window(const md_cg_product *product)
@@ -47,7 +60,7 @@ md_cg_along md_cg_product_window_along(const md_cg_product *product, int32_t ope
     const bool by_row = moves(product, load, last, row) != 0, by_k = moves(product, load, last, k) != 0;
     /* In a convolution along the image, not along the few points of the filter: whether both move the last subscript,
      * or, of a view with an axis for each, the points alone. */
-    if (by_k && n > 1 && is_short(product, k) && !is_short(product, row))
+    if (by_k && n > 1 && is_short(product, k) && !is_short(product, row) && (by_row || !is_of_pieces(product, k)))
         return MD_CG_ALONG_ROWS;
     return by_k && (!by_row || is_short(product, row)) ? MD_CG_ALONG_DEPTH : MD_CG_ALONG_ROWS;
 }

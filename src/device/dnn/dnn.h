@@ -13,9 +13,13 @@ enum { MD_DEV_CUDA_CONV_RANKS = 4, MD_DEV_CUDA_CONV_AXES = 5 };
 enum { MD_DEV_CUDA_CONV_MOST = 4096 };
 enum { MD_DEV_CUDA_CONV_IMAGE, MD_DEV_CUDA_CONV_FILTER, MD_DEV_CUDA_CONV_RESULT, MD_DEV_CUDA_CONV_TENSORS };
 
-/* Y[n,o,y..] = sum[c,r..](X[n,c,y*step+r*apart-border..] * W[o,c,r..]), where places outside of X give zeros. The first
- * two axes are batch and channels of X and Y, channels of Y and X of W; then come two or three of the image. Strides
- * are in elements. It has no padding, because it is compared as bytes. */
+/* What a convolution computes: the result, or the filter as the gradient that the result's gradient gives it. */
+enum { MD_DEV_CUDA_CONV_FORWARD, MD_DEV_CUDA_CONV_OF_FILTER };
+
+/* Y[n,o,y..] = sum[c,r..](X[n,c,y*step+r*apart-border..] * W[o,c,r..]), where places outside of X give zeros, or
+ * W[o,c,r..] = sum[n,y..](X[n,c,y*step+r*apart-border..] * Y[n,o,y..]). The first two axes are batch and channels of X
+ * and Y, channels of Y and X of W; then come two or three of the image. Strides are in elements. It has no padding,
+ * because it is compared as bytes. */
 typedef struct md_dev_cuda_conv {
     int64_t size[MD_DEV_CUDA_CONV_TENSORS][MD_DEV_CUDA_CONV_AXES],
         stride[MD_DEV_CUDA_CONV_TENSORS][MD_DEV_CUDA_CONV_AXES];
@@ -23,9 +27,10 @@ typedef struct md_dev_cuda_conv {
      * results (9.19, causal rows of three zeros in front and none behind) */
     int32_t border[3], step[3], apart[3];
     int32_t n_axes; /* of a tensor: 4 or 5 */
-    int32_t dtype; /* md_dtype of all three: BF16 or F16 */
+    int32_t dtype; /* md_dtype of all three: BF16, F16, or F32, which is multiplied in f32 */
     int32_t rank; /* which answer of the heuristic, best first; the last one if there are fewer */
-    int16_t alignment[4]; /* bytes that addresses and strides of image, filter and result are multiples of; then 0 */
+    int16_t alignment[MD_DEV_CUDA_CONV_TENSORS]; /* bytes that addresses and strides are multiples of */
+    int16_t kind; /* CONV_FORWARD or CONV_OF_FILTER */
 } md_dev_cuda_conv;
 
 /** True if the library can be loaded and is of version 9. Loads it. */

@@ -22,7 +22,7 @@ typedef struct md_dnn_functions {
     int (*execute)(void *handle, void *plan, void *pack);
 } md_dnn_functions;
 
-enum { MD_DNN_ANSWERS = 8, MD_DNN_DESCS = 24 };
+enum { MD_DNN_ANSWERS = 8, MD_DNN_DESCS = 32 };
 
 /* A convolution and the library's plans for it. Lives as long as the device. */
 typedef struct md_dnn_answers {

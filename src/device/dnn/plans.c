@@ -16,16 +16,19 @@ enum {
     TYPE_POINTER = 6,
     TYPE_CONV = 7,
     TYPE_HEUR = 8,
+    TYPE_NOTE = 11,
     TYPE_DESC = 15
 };
 enum { DATA_F32 = 0, DATA_F16 = 2, DATA_BF16 = 9 };
 enum { CROSS_CORRELATION = 1, HEUR_MODE_A = 3 };
 enum {
     CONVOLUTION = 1,
+    ENGINE = 2,
     ENGINE_CONFIG = 3,
     HEURISTIC = 4,
     EXECUTION_PLAN = 5,
     CONVOLUTION_FORWARD = 10,
+    CONVOLUTION_OF_FILTER = 11,
     GRAPH = 15,
     PACK = 16,
     TENSOR = 17
@@ -40,8 +43,12 @@ enum {
     CONV_AXES = 106
 };
 enum { HEUR_MODE = 200, HEUR_GRAPH = 201, HEUR_RESULTS = 202 };
+enum { CONFIG_ENGINE = 300, ENGINE_NOTES = 1303 };
 enum { PLAN_HANDLE = 400, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402 };
 enum { FORWARD_ALPHA = 700, FORWARD_BETA = 701, FORWARD_CONV = 702, FORWARD_W = 703, FORWARD_X = 704, FORWARD_Y = 705 };
+enum { FILTER_ALPHA = 712, FILTER_BETA = 713, FILTER_CONV = 714, FILTER_W = 715, FILTER_X = 716, FILTER_Y = 717 };
+/* Notes of an engine that computes f32 as it is written, up to the order of sums. */
+enum { NOTE_NONDETERMINISTIC = 4, NOTE_NANS = 9, MOST_NOTES = 32 };
 enum { GRAPH_HANDLE = 800, GRAPH_OPS = 801 };
 enum { TENSOR_ALIGNMENT = 900, TENSOR_TYPE = 901, TENSOR_SIZES = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906 };
 enum { PACK_IDS = 1000, PACK_POINTERS = 1001, PACK_WORKSPACE = 1003 };
@@ -66,11 +73,16 @@ static void *make(md_dnn_answers *p, const md_dnn_functions *f, int type, const 
     return f->desc_finalize(desc) ? NULL : desc;
 }
 
+static int type_of(int32_t dtype)
+{
+    return dtype == MD_BF16 ? DATA_BF16 : dtype == MD_F16 ? DATA_F16 : DATA_F32;
+}
+
 static void *make_tensor(md_dnn_answers *p, const md_dnn_functions *f, int32_t which)
 {
     const md_dev_cuda_conv *c = &p->what;
     const int64_t id = which + 1, alignment = c->alignment[which];
-    const int type = c->dtype == MD_BF16 ? DATA_BF16 : DATA_F16;
+    const int type = type_of(c->dtype);
     const attribute list[] = {{TENSOR_ID, TYPE_INT64, 1, &id},
                               {TENSOR_TYPE, TYPE_DATA, 1, &type},
                               {TENSOR_ALIGNMENT, TYPE_INT64, 1, &alignment},
@@ -97,9 +109,20 @@ static void *make_convolution(md_dnn_answers *p, const md_dnn_functions *f)
     return make(p, f, CONVOLUTION, list, MD_COUNT(list));
 }
 
+/* What the library calls an operation and its attributes. */
+typedef struct operation {
+    int type, alpha, beta, conv, image, filter, result;
+} operation;
+static const operation operations[] = {
+    [MD_DEV_CUDA_CONV_FORWARD] = {CONVOLUTION_FORWARD, FORWARD_ALPHA, FORWARD_BETA, FORWARD_CONV, FORWARD_X, FORWARD_W,
+                                  FORWARD_Y},
+    [MD_DEV_CUDA_CONV_OF_FILTER] = {CONVOLUTION_OF_FILTER, FILTER_ALPHA, FILTER_BETA, FILTER_CONV, FILTER_X, FILTER_W,
+                                    FILTER_Y}};
+
 static void *make_graph(md_dnn_answers *p, const struct md_dev_cuda_dnn *dnn)
 {
     const md_dnn_functions *f = &dnn->f;
+    const operation *o = &operations[p->what.kind];
     const float one = 1, zero = 0;
     void *tensor[MD_DEV_CUDA_CONV_TENSORS], *conv = make_convolution(p, f);
     for (int32_t i = 0; i < MD_DEV_CUDA_CONV_TENSORS && conv; i++)
@@ -107,13 +130,13 @@ static void *make_graph(md_dnn_answers *p, const struct md_dev_cuda_dnn *dnn)
             return NULL;
     if (!conv)
         return NULL;
-    const attribute forward[] = {{FORWARD_CONV, TYPE_DESC, 1, &conv},
-                                 {FORWARD_X, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_IMAGE]},
-                                 {FORWARD_W, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_FILTER]},
-                                 {FORWARD_Y, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_RESULT]},
-                                 {FORWARD_ALPHA, TYPE_FLOAT, 1, &one},
-                                 {FORWARD_BETA, TYPE_FLOAT, 1, &zero}};
-    void *op = make(p, f, CONVOLUTION_FORWARD, forward, MD_COUNT(forward));
+    const attribute list[] = {{o->conv, TYPE_DESC, 1, &conv},
+                              {o->image, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_IMAGE]},
+                              {o->filter, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_FILTER]},
+                              {o->result, TYPE_DESC, 1, &tensor[MD_DEV_CUDA_CONV_RESULT]},
+                              {o->alpha, TYPE_FLOAT, 1, &one},
+                              {o->beta, TYPE_FLOAT, 1, &zero}};
+    void *op = make(p, f, o->type, list, MD_COUNT(list));
     const attribute graph[] = {{GRAPH_HANDLE, TYPE_HANDLE, 1, &dnn->maker}, {GRAPH_OPS, TYPE_DESC, 1, &op}};
     return op ? make(p, f, GRAPH, graph, MD_COUNT(graph)) : NULL;
 }
@@ -133,6 +156,24 @@ static int64_t ask(void *config[MD_DNN_ANSWERS], md_dnn_answers *p, const md_dnn
     return !heuristic || f->desc_get(heuristic, HEUR_RESULTS, TYPE_DESC, MD_DNN_ANSWERS, &n, config) ? 0 : n;
 }
 
+/* True if the configuration's engine rounds nothing but results: no TF32, Fourier transforms or Winograd's. */
+static bool is_exact(md_dnn_answers *p, const md_dnn_functions *f, void *config)
+{
+    void *engine = NULL;
+    int note[MOST_NOTES];
+    int64_t n = 0;
+    if (p->n_descs == MD_DNN_DESCS || f->desc_create(ENGINE, &engine))
+        return false;
+    p->desc[p->n_descs++] = engine;
+    if (f->desc_get(config, CONFIG_ENGINE, TYPE_DESC, 1, &n, &engine) ||
+        f->desc_get(engine, ENGINE_NOTES, TYPE_NOTE, MOST_NOTES, &n, note))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (note[i] != NOTE_NONDETERMINISTIC && note[i] != NOTE_NANS)
+            return false;
+    return true;
+}
+
 md_dnn_answers *md_dnn_ask(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, int64_t workspace_bytes)
 {
     const md_dnn_functions *f = &dnn->f;
@@ -145,6 +186,8 @@ md_dnn_answers *md_dnn_ask(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_
     const int64_t n = graph ? ask(config, p, f, graph) : 0;
     for (int64_t i = 0; i < n && p->n < MD_DEV_CUDA_CONV_RANKS; i++) {
         int64_t bytes = 0, found = 0;
+        if (what->dtype == MD_F32 && !is_exact(p, f, config[i]))
+            continue;
         const attribute list[] = {{PLAN_HANDLE, TYPE_HANDLE, 1, &dnn->maker}, {PLAN_CONFIG, TYPE_DESC, 1, &config[i]}};
         void *plan = make(p, f, EXECUTION_PLAN, list, MD_COUNT(list));
         if (plan && !f->desc_get(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &found, &bytes) && bytes <= workspace_bytes)

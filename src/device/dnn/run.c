@@ -1,6 +1,7 @@
 /* Runs a convolution by cuDNN, and loads what a run needs. */
 #include "device/dnn/internal.h"
 
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "device/cuda/library.h"
@@ -106,7 +107,7 @@ static int64_t bytes_of(const md_dev_cuda_conv *what, int32_t tensor)
     int64_t last = 1;
     for (int32_t i = 0; i < what->n_axes; i++)
         last += (what->size[tensor][i] - 1) * what->stride[tensor][i];
-    return round_up(2 * last);
+    return round_up(last * (int64_t)md_dtype_size((md_dtype)what->dtype));
 }
 
 /* Runs a plan once on memory of our own, so that its kernel is loaded. One that needs much memory is loaded by its

@@ -176,6 +176,10 @@ static void only_what_gains_is_moved(void **state)
         {"Y:f32[n,o,y,x] = sum[c,r,s](X:f32[n,c,y+r,x+s] * W:f32[o,c,r,s])", "r=3,s=3", 1}, /* no kernel for f32 */
         {"D[o,c,r,s] = sum[n,y,x](G[n,o,y,x] * X[n,c,y+r,x+s])", "r=3,s=3", 1}, /* it sums along rows */
         {"Y[n,g,o,y,x] = sum[c,r,s](X[n,g,c,y+r,x+s] * W[g,o,c,r,s])", "r=3,s=3", 5},
+        {"Y[n,y,x,o] = sum[r,s,c](X[n,y+r,x+s,c] * W[o,r,s,c])", "r=3,s=3,c=24", 1}, /* pieces without zeros */
+        {"Y[n,y,x,o] = sum[r,s,c](X[n,y+r,x+s,c] * W[o,r,s,c])", "r=3,s=3,c=20", 4},
+        {"Y[n,y,x,o] = sum[r,s,c](exp(X[n,y+r,x+s,c]) * W[o,r,s,c])", "r=3,s=3,c=20", 1}, /* of zeros come ones */
+        {"Y[m,n] = sum[k](A[m,k] * B[n,k])", "k=20", 1},
         {"Y[m,n] = sum[k](A[k,m] * B[k,n])", NULL, 1},
         {"Y[b,h,i,d] = sum[j](P[b,h,i,j] * V[b,h,j,d])", NULL, 1},
     };
@@ -203,6 +207,30 @@ static void planes_are_matrices(void **state)
     check_has(op, &aligned, "the product as its operands lie (model): ");
     check_has(op, &unaligned, "a product with axes moved (model): ");
     md_ds_op_destroy(&op);
+}
+
+/* Zeros behind three channels make whole pieces of them, for planes and for pixels, on the devices that want pieces. */
+static void few_channels_get_zeros(void **state)
+{
+    static const char planes[] = "Y[n,o,y,x] = sum[c,r,s](where(2*y+r >= 3 and 2*y+r <= size(X.2)+2 and 2*x+s >= 3 and "
+                                 "2*x+s <= size(X.3)+2, X[n,c,2*y+r-3,2*x+s-3], 0) * W[o,c,r,s])",
+                      pixels[] = "Y[n,y,x,o] = sum[r,s,c](where(2*y+r >= 3 and 2*y+r <= size(X.1)+2 and 2*x+s >= 3 and "
+                                 "2*x+s <= size(X.2)+2, X[n,2*y+r-3,2*x+s-3,c], 0) * W[o,r,s,c])";
+    static const sizes images = {32, 3, 64, 112};
+    static const struct {
+        const char *formula;
+        int32_t n_stages;
+    } cases[] = {{planes, 5}, {pixels, 4}};
+    (void)state;
+    for (int32_t i = 0; i < MD_COUNT(cases); i++) {
+        md_ds_op *op = NULL;
+        assert_ok(create(&op, cases[i].formula, &(how){.sizes = "c=3, r=7, s=7"}));
+        assert_int_equal(op->n_stages, cases[i].n_stages);
+        assert_int_equal(op->program->stage[0].product.n_k, 3);
+        check_has(op, &images, " gemm_rows/");
+        check_has(op, &images, "a product with axes moved (model): ");
+        md_ds_op_destroy(&op);
+    }
 }
 
 /* While the parts' kernels are built the product serves as it is. */
@@ -237,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(policies_keep_the_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_what_gains_is_moved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(planes_are_matrices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(few_channels_get_zeros, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_product_serves_meanwhile, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,6 +177,23 @@ static const cuda_run list[] = {
     /* rows stored where a look-up says */
     {"Y[p[i],j] = gelu(sum[k](X[i,k] * W[j,k]) + B[j])", MD_BF16, {{129, 264, 200}, {17, 33, 65}, {3, 72, 520}}},
     {"Y[p[i],j] = sum[k](X[k,i] * W[k,j])", MD_F32, {{132, 260, 100}, {17, 33, 65}, {1, 76, 524}}},
+    /* what a library of convolutions takes, too: gradients of filters, and f32 */
+    {"D[o,c,r,s] = sum[n,y,x](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= size(X.3), "
+     "X[n,c,2*y+r-1,2*x+s-1], 0) * G[n,o,y,x])",
+     MD_BF16,
+     {{40, 24, 3, 3, 2, 9, 8, 18, 16}, {16, 72, 3, 3, 1, 5, 7, 9, 14}, {8, 3, 3, 3, 3, 2, 1, 3, 1}}},
+    {"D[o,r,s,c] = sum[n,y,x](where(y+2*r >= 2 and y+2*r < size(X.1)+2 and x+2*s >= 2 and x+2*s < size(X.2)+2, "
+     "X[n,y+2*r-2,x+2*s-2,c], 0) * G[n,y,x,o])",
+     MD_F16,
+     {{40, 3, 3, 24, 2, 9, 7, 9, 7}, {16, 3, 3, 72, 1, 4, 13, 4, 13}, {8, 3, 3, 8, 3, 14, 14, 14, 14}}},
+    {"Y[n,o,y,x] = sum[c,r,s](where(2*y+r >= 1 and 2*y+r <= size(X.2) and 2*x+s >= 1 and 2*x+s <= "
+     "size(X.3), X[n,c,2*y+r-1,2*x+s-1], 0) * W[o,c,r,s])",
+     MD_F32,
+     {{2, 40, 9, 8, 24, 3, 3, 18, 16}, {3, 136, 5, 7, 3, 3, 3, 9, 14}, {1, 5, 1, 1, 64, 3, 3, 2, 1}}},
+    {"D[o,r,s,c] = sum[n,y,x](where(y+r >= 1 and y+r <= size(X.1) and x+s >= 1 and x+s <= size(X.2), "
+     "X[n,y+r-1,x+s-1,c], 0) * G[n,y,x,o])",
+     MD_F32,
+     {{40, 3, 3, 24, 2, 9, 7, 9, 7}, {16, 3, 3, 72, 1, 4, 13, 4, 13}, {8, 3, 3, 4, 3, 14, 14, 14, 14}}},
 };
 
 int main(void)

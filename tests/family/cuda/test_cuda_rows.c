@@ -29,6 +29,8 @@ static const struct {
     {"Y[t,n] = sum[k](X[i[t],k] * W[n,k])", MD_BF16, true},
     {"Y[t,n] = sum[k](X[t,k] * W[n,k])", MD_BF16, false},
     {"Y[t,n] = sum[k](X[k,t] * W[e[t],n,k])", MD_BF16, false},
+    {"size c=24; Y[n,y,x,o] = sum[r,s,c](X[n,y+r,x+s,c] * W[o,r,s,c])", MD_BF16, true},
+    {"size c=3; Y[n,y,x,o] = sum[r,s,c](X[n,y+r,x+s,c] * W[o,r,s,c])", MD_BF16, false}, /* no whole pieces */
 };
 
 static void test_what_is_taken(void **state)
@@ -115,7 +117,7 @@ static bool layout_by(md_fa_conv_layout *out, const md_st_program *program, md_c
 /* "step apart before" of each axis of the image, and the axes of batch, channels and image in the three tensors. */
 static void describe_layout(char *out, size_t n_bytes, const md_fa_conv_layout *l)
 {
-    size_t n = 0;
+    size_t n = (size_t)snprintf(out, n_bytes, l->is_of_filter ? "of filter " : "");
     for (int32_t i = 0; i < l->n_axes - 2; i++)
         n += (size_t)snprintf(out + n, n_bytes - n, "%d %d %d, ", (int)l->step[i], (int)l->apart[i], (int)l->before[i]);
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
@@ -138,9 +140,16 @@ static void test_layouts_of_libraries(void **state)
         {"Y[n,z,y,x,o] = sum[q,r,s,c](where(z+q >= 1, X[n,z+q-1,y+r,x+s,c], 0) * W[o,q,r,s,c])",
          "1 1 1, 1 1 0, 1 1 0, 041230412304123"},
         {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", "1 2 2, 1 2 2, 012301230123"},
+        /* gradients of the filter, which other axes of the image give: by planes and by pixels */
+        {"D[o,c,r,s] = sum[n,y,x](" PLANES("2*y+r-1", "2*x+s-1") " * G[n,o,y,x])", "of filter 2 1 1, 2 1 1, 012301230123"},
+        {"D[o,r,s,c] = sum[n,y,x](X[n,y+2*r,x+3*s,c] * G[n,y,x,o])", "of filter 1 2 0, 1 3 0, 031203120312"},
+        {"D[o,c,r,s] = sum[n,y,x](X[n,c,y+r,x+s] * G[n,o,y,x]) * 2", ""},
         /* of one axis, without points along an axis: not tried */
         {"Y[n,t,o] = sum[r,c](where(t+r-2 >= 0, X[n,t+r-2,c], 0) * W[o,r,c])", ""},
         {"Y[n,y,x,o] = sum[c](X[n,y*2,x*2,c] * W[o,c])", ""},
+        {"Y[n,o,y,x] = sum[c](X[n,c,y*2,x*2] * W[o,c])", "2 1 0, 2 1 0, 012301--0123"},
+        {"Y[n,o,y,x] = sum[c,r](X[n,c,y+r,x] * W[o,c,r])", ""},
+        {"Y[t,n,i] = sum[k](X[t,k,i] * W[n,k])", ""},
         {GROUPED, ""},
         {"Y[t,n] = sum[k](X[t,k] * W[n,k])", ""},
     };

@@ -3,12 +3,18 @@
 
 #include "codegen/product/window.h"
 
+typedef struct subscripts {
+    const md_fx_node *const *at;
+    int32_t rank;
+} subscripts;
+
 /* What is known while axes are found. */
 typedef struct finding {
     const md_cg_product *product;
     const md_st_product *stage;
     const md_fx_formula *formula;
     md_cg_window window;
+    subscripts filter, result;
     md_fa_conv_layout *out;
 } finding;
 
@@ -17,16 +23,17 @@ static int32_t dim_of(const finding *f, int32_t index)
     return f->product->program->index[index].dim;
 }
 
-static bool is_of_k(const finding *f, int32_t index)
+/* True for an index that a convolution sums over: its gradient does not, but over the others of the image. */
+static bool is_summed(const finding *f, int32_t index)
 {
-    return md_cg_product_holds(f->stage->n_k, f->stage->k, index);
+    return md_cg_product_holds(f->stage->n_k, f->stage->k, index) != f->out->is_of_filter;
 }
 
 /* The axis of a load or a store that is a plain index; -1: none is. */
-static int32_t axis_of(const md_fx_node *const *subscript, int32_t rank, int32_t index)
+static int32_t axis_of(const subscripts *list, int32_t index)
 {
-    for (int32_t a = 0; a < rank; a++)
-        if (md_fx_is_index(subscript[a], index))
+    for (int32_t a = 0; a < list->rank; a++)
+        if (md_fx_is_index(list->at[a], index))
             return a;
     return -1;
 }
@@ -40,16 +47,14 @@ static void put(md_fa_conv_layout *out, int32_t tensor, int32_t at, int32_t axis
 /* Puts an index where the filter and the result have it. False if one that is there (>= 0) has no axis. */
 static bool put_filter(finding *f, int32_t at, int32_t index)
 {
-    const md_fx_node *filter = f->product->load[MD_CG_B];
-    const int32_t axis = index < 0 ? -1 : axis_of(filter->arg, filter->n_args, index);
+    const int32_t axis = index < 0 ? -1 : axis_of(&f->filter, index);
     put(f->out, 1, at, axis, index < 0 ? -1 : dim_of(f, index));
     return index < 0 || axis >= 0;
 }
 
 static bool put_result(finding *f, int32_t at, int32_t index)
 {
-    const md_st_store *store = &f->product->program->stage[f->product->stage].store[0];
-    const int32_t axis = axis_of(store->subscript, f->formula->tensor[store->tensor].rank, index);
+    const int32_t axis = axis_of(&f->result, index);
     put(f->out, 2, at, axis, dim_of(f, index));
     return axis >= 0;
 }
@@ -66,7 +71,7 @@ static bool add_image_axis(finding *f, int32_t axis, const md_fx_affine *place)
     out->step[i] = out->apart[i] = 1;
     out->before[i] = -place->constant;
     for (int32_t j = 0; j < place->n; j++) {
-        int32_t *index = is_of_k(f, place->index[j]) ? &point : &row;
+        int32_t *index = is_summed(f, place->index[j]) ? &point : &row;
         if (*index >= 0 || place->coef[j] < 1 || place->coef[j] > 1 << 20)
             return false;
         *index = place->index[j];
@@ -77,12 +82,13 @@ static bool add_image_axis(finding *f, int32_t axis, const md_fx_affine *place)
     return row >= 0 && put_result(f, at, row) && put_filter(f, at, point);
 }
 
-/* The batch is the first axis that is a plain index of the rows; channels are a plain index of K. */
+/* The batch is the first axis that is a plain index of the rows; channels are a plain index of K. In the gradient of
+ * the filter it is the other way round. */
 static bool add_axis(finding *f, int32_t axis)
 {
     const md_fx_node *subscript = f->window.load->arg[axis];
     md_fx_affine place;
-    if (subscript->kind == MD_FX_INDEX && is_of_k(f, subscript->id)) {
+    if (subscript->kind == MD_FX_INDEX && is_summed(f, subscript->id)) {
         put(f->out, 0, 1, axis, dim_of(f, subscript->id));
         return put_filter(f, 1, subscript->id);
     }
@@ -135,14 +141,14 @@ static bool find_axes(finding *f)
            put_result(f, 1, p->columns[0]) && has_plain_guard(f);
 }
 
-/* What was compared with the reference on a GPU: images of two and three axes that the filter has, too. Of one axis,
- * given a second one of size 1, the library made wrong results. */
+/* What was compared with the reference on a GPU: images of two and three axes, all of which the filter has, too, or
+ * none. Of one axis, given a second one of size 1, the library made wrong results. */
 static bool is_tried(const md_fa_conv_layout *layout)
 {
-    bool is = layout->n_axes >= 4;
+    int32_t n = 0;
     for (int32_t i = 2; i < layout->n_axes; i++)
-        is = is && layout->dim[1][i] >= 0;
-    return is;
+        n += layout->dim[1][i] >= 0;
+    return layout->n_axes >= 4 && (n == layout->n_axes - 2 || (n == 0 && layout->has_planes));
 }
 
 static bool has_planes(const md_fa_conv_layout *layout, const md_fx_formula *formula)
@@ -153,19 +159,45 @@ static bool has_planes(const md_fa_conv_layout *layout, const md_fx_formula *for
     return false;
 }
 
+/* Finds the axes of the stored tensor and of the plain operand, as one is the result and the other one the filter. */
+static bool find_as(finding *f, const md_st_store *store, bool is_of_filter)
+{
+    const md_fx_node *load = f->product->load[MD_CG_B];
+    const subscripts stored = {store->subscript, f->formula->tensor[store->tensor].rank},
+                     read = {load->arg, load->n_args};
+    md_fa_conv_layout *out = f->out;
+    out->is_of_filter = is_of_filter;
+    f->filter = is_of_filter ? stored : read;
+    f->result = is_of_filter ? read : stored;
+    out->tensor[0] = f->window.load->id;
+    out->tensor[1] = is_of_filter ? store->tensor : load->id;
+    out->tensor[2] = is_of_filter ? load->id : store->tensor;
+    return find_axes(f);
+}
+
+/* The gradient of a filter may also be read as a convolution of channels by batches, whose filter is as large as the
+ * image: it is one where the sum is over the first axis. */
+static bool find_kind(finding *f, const md_st_store *store)
+{
+    return (find_as(f, store, false) && f->out->axis[0][0] == 0) || find_as(f, store, true) || find_as(f, store, false);
+}
+
+/* True if operand A may be an image: it is a window, or a matrix for each image, as planes of a 1 x 1 filter are. */
+static bool is_image(const md_cg_product *p, const md_st_product *stage)
+{
+    return p->load[MD_CG_A] ? stage->n_batch == 1 : stage->n_batch == 0;
+}
+
 bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
 {
     const md_st_stage *stage = &p->program->stage[p->stage];
     finding f = {.product = p, .stage = md_cg_product_stage(p), .formula = p->program->formula, .out = out};
-    if (p->n_products != 1 || p->n_columns != 1 || f.stage->n_batch > 0 || !p->load[MD_CG_B] || stage->n_stores != 1 ||
-        p->load[MD_CG_A] || !md_cg_window_of(&f.window, p, MD_CG_A))
+    if (p->n_products != 1 || p->n_columns != 1 || !p->load[MD_CG_B] || stage->n_stores != 1 ||
+        !is_image(p, f.stage) || !md_cg_window_of(&f.window, p, MD_CG_A))
         return false;
     const md_st_store *store = &stage->store[0];
-    out->tensor[0] = f.window.load->id;
-    out->tensor[1] = p->load[MD_CG_B]->id;
-    out->tensor[2] = store->tensor;
-    if (stage->has_scatter || store->assign != MD_FX_SET || store->value->kind != MD_FX_REF || !find_axes(&f) ||
-        f.stage->n_k != p->load[MD_CG_B]->n_args - 1)
+    if (stage->has_scatter || store->assign != MD_FX_SET || store->value->kind != MD_FX_REF ||
+        f.stage->n_k != p->load[MD_CG_B]->n_args - 1 || !find_kind(&f, store))
         return false;
     out->has_planes = has_planes(out, f.formula);
     return is_tried(out);

@@ -7,6 +7,7 @@
 enum { MD_FA_CONV_AXES = 5, MD_FA_CONV_TENSORS = 3 };
 
 typedef struct md_fa_conv_layout {
+    bool is_of_filter; /* the gradient of the filter: that is stored, and the result's gradient is read */
     int32_t tensor[MD_FA_CONV_TENSORS]; /* image, filter, result */
     int32_t n_axes; /* of a convolution: 2 and its axes of the image */
     /* of batch, channels (of the filter: those of the result, then those of the image) and image: the tensor's axis,
@@ -16,7 +17,8 @@ typedef struct md_fa_conv_layout {
     bool has_planes; /* channels of some tensor are not its last axis */
 } md_fa_conv_layout;
 
-/** False where the stage is more or less than a convolution of one image by one filter, zero outside of the image. */
+/** False where the stage is more or less than a convolution of one image by one filter, zero outside of the image, or
+ * the gradient of its filter. */
 bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *product);
 
 #endif

@@ -1,5 +1,5 @@
-/* Family conv_lib: plain convolutions by cuDNN, channels last (conv_layout.c says of which stages). `rank`: which
- * answer of its heuristic is used; the heuristic is asked for each shape. */
+/* Family conv_lib: plain convolutions by cuDNN, and gradients of their filters (conv_layout.c says of which stages).
+ * `rank`: which answer of its heuristic is used; the heuristic is asked for each shape. */
 #include "family/cuda/cuda.h"
 
 #include "base/status.h"
@@ -15,13 +15,18 @@ enum { RANK };
 /* rule_value of an envelope: of each axis of the image the dims of image, result and filter (one more, 0: none), and
  * how far it is moved */
 enum { N_RULE_AXES, RULE_AXIS, RULES_OF_AXIS = 2, MOST_MOVED = 255 };
-enum { BYTES = 2, MOST_ALIGNED = 16 }; /* of an element; of what is at multiples of 16 */
+enum { MOST_ALIGNED = 16 }; /* bytes, of what is at multiples of 16 */
 enum { LIBRARY_BYTES = 32 << 20, TILE = 128 /* of results */ };
 
 _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
                    (int)MD_FA_CONV_TENSORS == (int)MD_DEV_CUDA_CONV_TENSORS,
                "a layout is of the library's convolutions");
 _Static_assert(sizeof(md_dev_cuda_conv) <= sizeof(md_fa_library_call), "a convolution is a call");
+
+static md_dtype dtype_of(const md_fa_conv_layout *layout, const md_st_program *program)
+{
+    return program->formula->tensor[layout->tensor[0]].dtype;
+}
 
 static bool find_layout(md_fa_conv_layout *out, const md_st_program *program, int32_t stage)
 {
@@ -33,8 +38,8 @@ static bool find_layout(md_fa_conv_layout *out, const md_st_program *program, in
         (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_N) || !md_fa_conv_layout_of(out, &p)) &&
         (!md_cg_product_of(&p, program, stage, MD_CG_COLUMNS_M) || !md_fa_conv_layout_of(out, &p)))
         return false;
-    const md_dtype dtype = program->formula->tensor[out->tensor[0]].dtype;
-    bool is_same = dtype == MD_BF16 || dtype == MD_F16;
+    const md_dtype dtype = dtype_of(out, program);
+    bool is_same = dtype == MD_BF16 || dtype == MD_F16 || dtype == MD_F32;
     for (int32_t i = 0; i < out->n_axes - 2; i++)
         is_same = is_same && out->step[i] <= MOST_MOVED && out->apart[i] <= MOST_MOVED && out->before[i] <= MOST_MOVED;
     for (int32_t t = 1; t < MD_FA_CONV_TENSORS; t++)
@@ -126,12 +131,15 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, const md_st_program *program,
                      const md_kn_shape *shape, int32_t rank)
 {
+    const md_dtype dtype = dtype_of(layout, program);
+    const size_t bytes = md_dtype_size(dtype);
     memset(out, 0, sizeof *out);
     out->n_axes = layout->n_axes;
-    out->dtype = (int32_t)program->formula->tensor[layout->tensor[0]].dtype;
+    out->dtype = (int32_t)dtype;
     out->rank = rank;
+    out->kind = layout->is_of_filter ? MD_DEV_CUDA_CONV_OF_FILTER : MD_DEV_CUDA_CONV_FORWARD;
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++) {
-        out->alignment[t] = shape->aligned16 >> layout->tensor[t] & 1 ? MOST_ALIGNED : BYTES;
+        out->alignment[t] = shape->aligned16 >> layout->tensor[t] & 1 ? MOST_ALIGNED : (int16_t)bytes;
         for (int32_t a = 0; a < layout->n_axes; a++) {
             const int32_t axis = layout->axis[t][a];
             out->size[t][a] = axis < 0 ? 1 : shape->size[layout->dim[t][a]];
@@ -235,12 +243,50 @@ static double planes_us(const md_fa_target *target, const md_fa_conv_layout *lay
 {
     double bytes[MD_FA_CONV_TENSORS];
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++) {
-        bytes[t] = BYTES;
+        bytes[t] = (double)md_dtype_size(dtype_of(layout, target->program));
         for (int32_t a = 0; a < layout->n_axes; a++)
             bytes[t] *= layout->dim[t][a] >= 0 ? (double)size[layout->dim[t][a]] : 1;
     }
     return PLANES + (PLANES_OF_IMAGES * (bytes[0] + bytes[2]) + PLANES_OF_FILTER * bytes[1]) /
                         md_fa_cuda_bytes_per_us(target->facts);
+}
+
+/* Fewer tiles than the device makes at once are cut smaller. */
+static double tiles_us(const md_fa_target *target, const md_fa_product *sized)
+{
+    const double waves = ceil((double)sized->rows / TILE) * ceil((double)sized->columns / TILE) /
+                         MD_MAX(target->facts->threads, 1);
+    return fmax(STEP_ALONE, STEP * (waves > 1 ? ceil(waves) : waves)) * (double)sized->depth / 64;
+}
+
+/* The time of the operations: of f32, of gradients of filters, which also divide K among tiles, and of the others. */
+static double operations_us(const md_fa_target *target, const md_fa_conv_layout *layout, const md_fa_product *sized,
+                            const int64_t *size)
+{
+    const double flops = 2.0 * (double)sized->rows * (double)sized->columns * (double)sized->depth;
+    if (dtype_of(layout, target->program) == MD_F32)
+        return fmax(flops / F32_RATE, F32_STEP_ALONE * (double)sized->depth / 64) * (layout->has_planes ? 1 : F32_PIXELS);
+    const double aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
+    return aligned * (layout->is_of_filter ? flops / FILTER_RATE : tiles_us(target, sized));
+}
+
+/* The time of 1 x 1 filters by planes: these are matrices, which the library moves where they are unaligned. */
+static double points_us(const md_fa_product *sized, const md_fa_conv_layout *layout, const int64_t *size, double memory)
+{
+    const double flops = 2.0 * (double)sized->batch * (double)sized->rows * (double)sized->columns *
+                         (double)sized->depth,
+                 images = (double)size[layout->dim[0][0]];
+    int64_t places = 1;
+    for (int32_t a = 2; a < layout->n_axes; a++)
+        places *= size[layout->dim[2][a]];
+    if (places % 8 == 0)
+        return POINTS + fmax(flops / POINTS_RATE, memory);
+    return fmin(POINTS_MOVED + flops / POINTS_MOVED_RATE, POINTS_ALONE + POINTS_EACH * images);
+}
+
+static bool is_of_points(const md_fa_conv_layout *layout)
+{
+    return layout->has_planes && layout->dim[1][2] < 0 && layout->step[0] == 1 && layout->step[1] == 1;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -251,13 +297,12 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     *out = (md_fa_features){.ops_rate = 1, .parallel = 1, .launches = 1};
     if (!layout || !work_of(&sized, target, size))
         return;
-    const double waves = ceil((double)sized.rows / TILE) * ceil((double)sized.columns / TILE) /
-                         MD_MAX(target->facts->threads, 1),
-                 step = fmax(STEP_ALONE, STEP * (waves > 1 ? ceil(waves) : waves)), /* fewer tiles are cut smaller */
-        memory = sized.bytes / (md_fa_cuda_bytes_per_us(target->facts)),
-                 aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
-    const double us = START + fmax(aligned * step * (double)sized.depth / 64, memory) +
-                      (layout->has_planes ? planes_us(target, layout, size) : 0);
+    const double memory = sized.bytes / md_fa_cuda_bytes_per_us(target->facts);
+    const bool has_copies = layout->has_planes && dtype_of(layout, target->program) != MD_F32;
+    const double us = is_of_points(layout) && has_copies
+                          ? points_us(&sized, layout, size, memory)
+                          : START + fmax(operations_us(target, layout, &sized, size), memory) +
+                                (has_copies ? planes_us(target, layout, size) : 0);
     md_fa_cuda_product_time_features(out, us, 1);
     out->serial_us += 0.02 * config->value[RANK];
 }

@@ -21,7 +21,7 @@
 
 enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, FEW, PICK };
 enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
-enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 64, UNIT_BYTES = 24 };
+enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 64, UNIT_BYTES = 24, PIECE = 8 };
 
 typedef struct rows_spec {
     md_fa_wgmma_spec wgmma;
@@ -36,8 +36,10 @@ _Static_assert(sizeof(rows_spec) <= sizeof(md_fa_spec), "there is room for it");
 static bool has_pieces(int32_t *n_terms, const md_cg_product *p)
 {
     md_cg_window_pieces w;
-    const int32_t n_k = md_cg_product_stage(p)->n_k;
-    if (n_k - 1 > MOST_DEPTHS || !md_cg_product_window_is_small(p, MD_CG_A) ||
+    const md_st_product *product = md_cg_product_stage(p);
+    const int32_t n_k = product->n_k, run = p->program->index[product->k[n_k - 1]].dim;
+    const int64_t size = p->program->formula->dim[run].size;
+    if (n_k - 1 > MOST_DEPTHS || (size >= 0 && size % PIECE != 0) || !md_cg_product_window_is_small(p, MD_CG_A) ||
         !md_cg_product_window_pieces(&w, p, MD_CG_A))
         return false;
     *n_terms = w.n_terms;
@@ -165,7 +167,7 @@ static const char *window_miss(const md_kn_envelope *envelope, const md_kn_shape
         points *= (double)shape->size[depth[i]];
     return last >= 1 << 30                                   ? "more elements than places of 32 bits"
            : points > MOST_POINTS                            ? "a filter of more points than bits tell of"
-           : shape->size[envelope->rule_value[RULE_DIM]] % 8 ? "runs that are no multiple of eight elements"
+           : shape->size[envelope->rule_value[RULE_DIM]] % PIECE ? "runs that are no multiple of eight elements"
                                                              : NULL;
 }
 
