@@ -93,8 +93,10 @@ class Windows(unittest.TestCase):
     def test_guards(self):
         """Windows as a GPU reads them, under guards: computed on a CPU. What the GPU's kernel does not take is PyTorch's."""
         taken = [(nn.Conv2d(16, 24, 3, 2, 1), (2, 16, 11, 14)), (nn.Conv2d(16, 8, 1, 2), (2, 16, 11, 14)), (nn.Conv2d(8, 40, 1), (2, 8, 5, 4)),
-                 (nn.Conv2d(8, 16, (3, 5), padding=(0, 2), dilation=(2, 1), bias=False), (3, 8, 20, 9))]
-        refused = [(nn.Conv2d(8, 12, 3), (1, 8, 6, 6)), (nn.Conv2d(3, 8, 3), (1, 3, 6, 6)), (nn.Conv2d(16, 16, 3, groups=2), (1, 16, 6, 6)),
+                 (nn.Conv2d(8, 16, (3, 5), padding=(0, 2), dilation=(2, 1), bias=False), (3, 8, 20, 9)),
+                 (nn.Conv2d(3, 8, 7, stride=2, padding=3), (1, 3, 20, 17)), (nn.Conv2d(9, 8, 2, bias=False), (2, 9, 6, 6))]
+        refused = [(nn.Conv2d(8, 12, 3), (1, 8, 6, 6)), (nn.Conv2d(2, 8, 3), (1, 2, 6, 6)), (nn.Conv2d(9, 8, 1), (1, 9, 6, 6)),
+                   (nn.Conv2d(16, 16, 3, groups=2), (1, 16, 6, 6)),
                    (nn.Conv2d(8, 8, 9), (1, 8, 10, 10))]
         with mock.patch.object(windows, "_GUARDED", ("cpu",)), torch.no_grad():
             for i, (module, shape) in enumerate(taken + refused):
@@ -137,6 +139,14 @@ class Windows(unittest.TestCase):
             def forward(self, x):
                 return F.relu(self.c(F.relu(self.b(F.relu(self.a(x))))) + x)
 
+        class Stem(nn.Module):  # the product moves the axes of its image itself
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Conv2d(3, 16, 7, stride=2, padding=3), nn.Conv2d(16, 8, 3, padding=1)
+
+            def forward(self, x):
+                return F.relu(self.b(F.relu(self.a(x))))
+
         class Waves(nn.Module):
             def __init__(self):
                 super().__init__()
@@ -146,7 +156,8 @@ class Windows(unittest.TestCase):
                 return self.b(F.gelu(self.a(x))).transpose(1, 2).softmax(-1)
 
         with mock.patch.object(windows, "_GUARDED", ("cpu",)), torch.no_grad():
-            for module, shapes, n in ((Block(), ((2, 16, 7, 9), (3, 16, 5, 5)), 5), (Waves(), ((2, 8, 40), (3, 8, 21)), 6)):
+            for module, shapes, n in ((Block(), ((2, 16, 7, 9), (3, 16, 5, 5)), 5), (Waves(), ((2, 8, 40), (3, 8, 21)), 6),
+                                      (Stem(), ((2, 3, 19, 22), (1, 3, 30, 16)), 3)):
                 module, exact = module.bfloat16(), copy.deepcopy(module).double()
                 graph = torch.compile(module, backend="multidispatch", dynamic=True, options=OURS)
                 for shape in shapes:

@@ -213,6 +213,9 @@ static const gate gates[] = {
     {CONVOLUTION, "gemm_rows/rows64_columns256_pingpong0_epilogue1", 255},
     {CONVOLUTION, "gemm_rows/rows64_columns64_pingpong0_cluster4_split4_epilogue0", 255},
     {CONVOLUTION, "gemm_rows/rows128_columns128_pingpong0_cluster1_split4_epilogue0", 168},
+    {"size c=8, r=7, s=7; Y[n,y,x,o] = sum[r,s,c](where(2*y+r >= 3 and 2*y+r < size(X.1)+3 and 2*x+s >= 3 and 2*x+s < "
+     "size(X.2)+3, X[n,2*y+r-3,2*x+s-3,c], 0) * W[o,r,s,c])",
+     "gemm_rows/rows128_columns64_pingpong1_epilogue1", 168},
     {CUBES, "gemm_rows/rows128_columns128_pingpong1_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns256_pingpong0_epilogue1", 168},
     {GROUPED, "gemm_rows/rows128_columns256_pingpong0_cluster2_epilogue1", 168},

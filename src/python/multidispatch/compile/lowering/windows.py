@@ -22,6 +22,7 @@ from .tree import Apply, Const, Gather, Iota, Leaf, Value
 _MOST_POINTS = 25  # of a pooling, which is written out
 _GUARDED: tuple[str, ...] = ()  # types of devices whose convolutions read windows under guards, as on Hopper; for tests
 _MOST_GUARDED = 64  # points of a filter
+_PIECE, _LEAST_OF_PIECE = 8, 3  # elements that kernels copy at once, of which some may be zeros
 
 
 def _is_guarded(device: torch.device) -> bool:
@@ -78,8 +79,10 @@ def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, d
     if is_depthwise:
         _check_depthwise(g, weight)
     pads, steps, apart = _each(padding, rank), _each(stride, rank), _each(dilation, rank)
+    is_few = is_guarded and not same(tidy(weight.shape[1] % _PIECE), 0)
     if is_guarded:
         _check_guarded(g, v, weight, groups)
+    if is_guarded and not is_few:  # a few channels get zeros behind them, in a copy of the product's own
         v, weight = _channels_last(g, v), _channels_last(g, weight)
     leaf = g.leaf(v if is_guarded else _padded(g, v, pads, 0.0))
     step, points = _window(leaf, steps, apart)
@@ -96,9 +99,10 @@ def _convolution(g: Any, x: Any, w: Any, bias: Any, stride: Any, padding: Any, d
     by = Leaf(weight.tree.buf, (0, tidy(o * shape[2]), o, *[0] * rank, of_w, *rest), weight.tree.offset)
     keeps = [a for a in range(len(shape)) if groups > 1 or a != 1]
     is_last = rank > 0 and same(leaf.stride[1], 1) and not same(depth, 1)  # channels last
+    gives_last = is_last or is_few
     channels, spread = [a for a in keeps if a in (1, 2)], [a for a in keeps if a > 2]
     summed = list(range(len(shape), len(shape) + len(over)))
-    order = [0, *spread, *channels] if is_last else [0, *channels, *spread]
+    order = [0, *spread, *channels] if gives_last else [0, *channels, *spread]
     if is_last:  # the sum goes along memory
         summed = [*summed[1:], summed[0]]
         over = [*inner, depth]
@@ -194,8 +198,11 @@ def _check_guarded(g: Any, v: Value, weight: Value, groups: int) -> None:
     points = product(weight.shape[2:])
     if v.dtype not in ("bf16", "f16") or groups > 1:
         raise Unsupported("a convolution on a GPU that is not of 16 bits and one group")
-    if any(not isinstance(n, int) or n % 8 for n in weight.shape[:2]) or points > _MOST_GUARDED:
-        raise Unsupported("channels of a convolution on a GPU that are not pieces of 16 bytes, or a large filter")
+    out, depth = weight.shape[:2]
+    if not isinstance(out, int) or out % _PIECE or not isinstance(depth, int) or depth < _LEAST_OF_PIECE:
+        raise Unsupported("channels of a convolution on a GPU that are not pieces of 16 bytes")
+    if points > _MOST_GUARDED or (depth % _PIECE and points == 1):
+        raise Unsupported("points of a filter on a GPU, more or fewer than kernels take")
 
 
 def _taken(tree: T.Tree, axes: Sequence[int]) -> T.Tree:
