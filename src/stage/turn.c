@@ -92,8 +92,8 @@ static const md_fx_node *zeros_behind(md_st_turner *t, const md_st_moved *o, con
     at[run] = made(t, md_fx_op2(a, MD_FX_ADD, last, md_fx_integer(a, 0)));
     const md_fx_node *size = md_fx_integer(a, t->formula->dim[x->dim[run]].size),
                      *load = new_load(t, o->load->id, o->load->type, o->rank, at, NULL);
-    return made(t, md_fx_op3(a, MD_FX_WHERE, md_fx_op2(a, MD_FX_LT, last, size), load,
-                             md_fx_real(a, 0, o->load->type)));
+    return made(t,
+                md_fx_op3(a, MD_FX_WHERE, md_fx_op2(a, MD_FX_LT, last, size), load, md_fx_real(a, 0, o->load->type)));
 }
 
 /* let X.turned[n,h,w,c] = X[n,c,h,w] */

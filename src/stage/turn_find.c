@@ -90,7 +90,7 @@ static bool keeps_zeros(const md_fx_node *side)
     return side->kind == MD_FX_CAST ? keeps_zeros(side->arg[0]) : side->kind == MD_FX_LOAD;
 }
 
-/* Of a window of 16-bit elements whose run has a fixed length that is no multiple of eight: the next multiple; else 0. */
+/* Of a window of 16-bit elements whose run has a fixed length, no multiple of eight: the next multiple; else 0. */
 static int64_t padded_size_of(const md_st_turner *t, const md_fx_node *image, int32_t run)
 {
     const md_fx_formula *f = t->formula;

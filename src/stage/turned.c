@@ -73,8 +73,7 @@ static bool is_unpadded_index(const md_fx_formula *f, const md_fx_node *node)
 static bool is_there(const md_fx_formula *f, const md_fx_node *test)
 {
     return test->kind == MD_FX_OP && test->op == MD_FX_LT && is_unpadded_index(f, test->arg[0]) &&
-           test->arg[1]->kind == MD_FX_CONST &&
-           test->arg[1]->integer == f->dim[f->index[test->arg[0]->id].dim].size;
+           test->arg[1]->kind == MD_FX_CONST && test->arg[1]->integer == f->dim[f->index[test->arg[0]->id].dim].size;
 }
 
 /* The product as it was written, bottom-up: c + 0 is c, where(c < 3, X, 0) is X, and sums run over c. */

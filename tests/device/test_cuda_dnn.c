@@ -485,10 +485,14 @@ static void test_loads_that_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_libraries), cmocka_unit_test(test_answers),
-                                       cmocka_unit_test(test_what_is_said),    cmocka_unit_test(test_f32),
-        cmocka_unit_test(test_failing_calls),
-                                       cmocka_unit_test(test_loads),           cmocka_unit_test(test_loads_of_ranks),
-                                       cmocka_unit_test(test_loads_that_fail), cmocka_unit_test(test_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_libraries),
+                                       cmocka_unit_test(test_answers),
+                                       cmocka_unit_test(test_what_is_said),
+                                       cmocka_unit_test(test_f32),
+                                       cmocka_unit_test(test_failing_calls),
+                                       cmocka_unit_test(test_loads),
+                                       cmocka_unit_test(test_loads_of_ranks),
+                                       cmocka_unit_test(test_loads_that_fail),
+                                       cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

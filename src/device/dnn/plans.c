@@ -113,11 +113,10 @@ static void *make_convolution(md_dnn_answers *p, const md_dnn_functions *f)
 typedef struct operation {
     int type, alpha, beta, conv, image, filter, result;
 } operation;
-static const operation operations[] = {
-    [MD_DEV_CUDA_CONV_FORWARD] = {CONVOLUTION_FORWARD, FORWARD_ALPHA, FORWARD_BETA, FORWARD_CONV, FORWARD_X, FORWARD_W,
-                                  FORWARD_Y},
-    [MD_DEV_CUDA_CONV_OF_FILTER] = {CONVOLUTION_OF_FILTER, FILTER_ALPHA, FILTER_BETA, FILTER_CONV, FILTER_X, FILTER_W,
-                                    FILTER_Y}};
+static const operation operations[] = {[MD_DEV_CUDA_CONV_FORWARD] = {CONVOLUTION_FORWARD, FORWARD_ALPHA, FORWARD_BETA,
+                                                                     FORWARD_CONV, FORWARD_X, FORWARD_W, FORWARD_Y},
+                                       [MD_DEV_CUDA_CONV_OF_FILTER] = {CONVOLUTION_OF_FILTER, FILTER_ALPHA, FILTER_BETA,
+                                                                       FILTER_CONV, FILTER_X, FILTER_W, FILTER_Y}};
 
 static void *make_graph(md_dnn_answers *p, const struct md_dev_cuda_dnn *dnn)
 {

@@ -141,7 +141,8 @@ static void test_layouts_of_libraries(void **state)
          "1 1 1, 1 1 0, 1 1 0, 041230412304123"},
         {"Y[n,o,y,x] = sum[c,r,s](" PLANES("y+2*r-2", "x+2*s-2") " * W[o,c,r,s])", "1 2 2, 1 2 2, 012301230123"},
         /* gradients of the filter, which other axes of the image give: by planes and by pixels */
-        {"D[o,c,r,s] = sum[n,y,x](" PLANES("2*y+r-1", "2*x+s-1") " * G[n,o,y,x])", "of filter 2 1 1, 2 1 1, 012301230123"},
+        {"D[o,c,r,s] = sum[n,y,x](" PLANES("2*y+r-1", "2*x+s-1") " * G[n,o,y,x])",
+         "of filter 2 1 1, 2 1 1, 012301230123"},
         {"D[o,r,s,c] = sum[n,y,x](X[n,y+2*r,x+3*s,c] * G[n,y,x,o])", "of filter 1 2 0, 1 3 0, 031203120312"},
         {"D[o,c,r,s] = sum[n,y,x](X[n,c,y+r,x+s] * G[n,o,y,x]) * 2", ""},
         /* of one axis, without points along an axis: not tried */

@@ -192,8 +192,8 @@ bool md_fa_conv_layout_of(md_fa_conv_layout *out, const md_cg_product *p)
 {
     const md_st_stage *stage = &p->program->stage[p->stage];
     finding f = {.product = p, .stage = md_cg_product_stage(p), .formula = p->program->formula, .out = out};
-    if (p->n_products != 1 || p->n_columns != 1 || !p->load[MD_CG_B] || stage->n_stores != 1 ||
-        !is_image(p, f.stage) || !md_cg_window_of(&f.window, p, MD_CG_A))
+    if (p->n_products != 1 || p->n_columns != 1 || !p->load[MD_CG_B] || stage->n_stores != 1 || !is_image(p, f.stage) ||
+        !md_cg_window_of(&f.window, p, MD_CG_A))
         return false;
     const md_st_store *store = &stage->store[0];
     if (stage->has_scatter || store->assign != MD_FX_SET || store->value->kind != MD_FX_REF ||

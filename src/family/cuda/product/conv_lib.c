@@ -254,8 +254,8 @@ static double planes_us(const md_fa_target *target, const md_fa_conv_layout *lay
 /* Fewer tiles than the device makes at once are cut smaller. */
 static double tiles_us(const md_fa_target *target, const md_fa_product *sized)
 {
-    const double waves = ceil((double)sized->rows / TILE) * ceil((double)sized->columns / TILE) /
-                         MD_MAX(target->facts->threads, 1);
+    const double waves =
+        ceil((double)sized->rows / TILE) * ceil((double)sized->columns / TILE) / MD_MAX(target->facts->threads, 1);
     return fmax(STEP_ALONE, STEP * (waves > 1 ? ceil(waves) : waves)) * (double)sized->depth / 64;
 }
 
@@ -265,7 +265,8 @@ static double operations_us(const md_fa_target *target, const md_fa_conv_layout 
 {
     const double flops = 2.0 * (double)sized->rows * (double)sized->columns * (double)sized->depth;
     if (dtype_of(layout, target->program) == MD_F32)
-        return fmax(flops / F32_RATE, F32_STEP_ALONE * (double)sized->depth / 64) * (layout->has_planes ? 1 : F32_PIXELS);
+        return fmax(flops / F32_RATE, F32_STEP_ALONE * (double)sized->depth / 64) *
+               (layout->has_planes ? 1 : F32_PIXELS);
     const double aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
     return aligned * (layout->is_of_filter ? flops / FILTER_RATE : tiles_us(target, sized));
 }
@@ -273,8 +274,8 @@ static double operations_us(const md_fa_target *target, const md_fa_conv_layout 
 /* The time of 1 x 1 filters by planes: these are matrices, which the library moves where they are unaligned. */
 static double points_us(const md_fa_product *sized, const md_fa_conv_layout *layout, const int64_t *size, double memory)
 {
-    const double flops = 2.0 * (double)sized->batch * (double)sized->rows * (double)sized->columns *
-                         (double)sized->depth,
+    const double flops =
+                     2.0 * (double)sized->batch * (double)sized->rows * (double)sized->columns * (double)sized->depth,
                  images = (double)size[layout->dim[0][0]];
     int64_t places = 1;
     for (int32_t a = 2; a < layout->n_axes; a++)

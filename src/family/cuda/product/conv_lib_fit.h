@@ -18,8 +18,8 @@ MD_FIT(STEP, 0.627)
 MD_FIT(STEP_ALONE, 0.135)
 MD_FIT(UNALIGNED, 2.0)
 
-/* Operations in a us: of f32 without TF32 by planes (6 layers at batch 7, the same H200, 30 November 2026), and us of 64
- * steps of K of a tile alone; channels last take longer. Of gradients of filters: a guess. */
+/* Operations in a us: of f32 without TF32 by planes (6 layers at batch 7, the same H200, 30 November 2026), and us of
+ * 64 steps of K of a tile alone; channels last take longer. Of gradients of filters: a guess. */
 MD_FIT(F32_RATE, 22.7e6)
 MD_FIT(F32_STEP_ALONE, 1.3)
 MD_FIT(F32_PIXELS, 1.1)

@@ -165,10 +165,10 @@ static const char *window_miss(const md_kn_envelope *envelope, const md_kn_shape
         last += (double)MD_MAX(shape->extent[tensor][axis] - 1, 0) * fabs((double)shape->stride[tensor][axis]);
     for (int32_t i = 0; i < n; i++)
         points *= (double)shape->size[depth[i]];
-    return last >= 1 << 30                                   ? "more elements than places of 32 bits"
-           : points > MOST_POINTS                            ? "a filter of more points than bits tell of"
+    return last >= 1 << 30                                       ? "more elements than places of 32 bits"
+           : points > MOST_POINTS                                ? "a filter of more points than bits tell of"
            : shape->size[envelope->rule_value[RULE_DIM]] % PIECE ? "runs that are no multiple of eight elements"
-                                                             : NULL;
+                                                                 : NULL;
 }
 
 static void window_envelope(md_kn_envelope *out, const md_fa_target *target, const md_cg_product *p)
