@@ -128,6 +128,7 @@ typedef struct md_cg_options {
     uint32_t unit; /* of cells: tensors whose last axis has stride 1 */
     bool is_exact; /* of cells: values are bf16 already, so that nothing is rounded */
     int32_t step; /* of cells: the index of their planes; -1: none */
+    int32_t beside; /* of cells: they are `beside` elements from first<id> along this index; -1: anywhere */
     bool is_cyclic; /* of a merged lane: see md_cg_cyclic */
     int32_t n_flat; /* > 1: the lane runs over these indices as one axis; the last is `lane`. See md_cg_flat */
     int32_t flat[MD_MAX_RANK * 2];

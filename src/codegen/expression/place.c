@@ -98,6 +98,7 @@ typedef struct sum {
     bool is_shifted;
     bool is_twos; /* as in md_cg_place */
     const char *step; /* of cells: what moves with the index of their planes */
+    const char *beside; /* of cells: what moves from the first of a row to the others */
 } sum;
 
 static void add_term(md_cg *cg, const char **sum_text, const char *term)
@@ -116,13 +117,21 @@ static bool is_apart(const md_cg *cg, int32_t index)
     return index == cg->o.lane || (cg->o.is_cells && index == cg->o.step);
 }
 
+/* An index at which cells of a row begin. */
+static bool is_beside(const md_cg *cg, int32_t index)
+{
+    return cg->o.is_cells && index == cg->o.beside;
+}
+
 /* constant + sum of coef * index + sum of coef * size, without what is apart; NULL for zero. */
 static const char *affine_text(md_cg *cg, const md_fx_affine *a)
 {
     const char *text = NULL;
     for (int32_t i = 0; i < a->n; i++)
         if (!is_apart(cg, a->index[i]))
-            add_term(cg, &text, times(cg, a->coef[i], md_cg_format(cg, "x%" PRId32, a->index[i])));
+            add_term(cg, &text,
+                     times(cg, a->coef[i],
+                           md_cg_format(cg, "%s%" PRId32, is_beside(cg, a->index[i]) ? "first" : "x", a->index[i])));
     for (int32_t i = 0; i < a->n_sizes; i++)
         add_term(cg, &text, times(cg, a->size_coef[i], md_cg_format(cg, "p->n%" PRId32, a->dim[i])));
     if (a->constant != 0)
@@ -141,7 +150,8 @@ static void add_affine(sum *s, md_cg *cg, const md_fx_affine *a, const char *str
             const char *x = md_cg_format(cg, "x%" PRId32, a->index[i]);
             add_term(cg, &s->step, times(cg, a->coef[i], md_cg_format(cg, "%s * %s", x, stride)));
             is_stepped = true;
-        }
+        } else if (is_beside(cg, a->index[i]))
+            add_term(cg, &s->beside, times(cg, a->coef[i], md_cg_format(cg, "beside * %s", stride)));
     const char *text = affine_text(cg, a);
     bool is_sum = a->n + a->n_sizes + (a->constant != 0) - (step != 0) - is_stepped > 1;
     if (text)
@@ -258,6 +268,13 @@ static void place_cell(md_cg_place *out, md_cg *cg, int32_t tensor, const sum *s
     out->motion = MD_CG_FIXED;
     out->pointer = md_cg_share(cg, "void *", to, false);
     out->offset = s->step ? md_cg_share(cg, "int64_t", md_cg_format(cg, "md_hold(%s)", s->step), false) : "INT64_C(0)";
+    if (!s->beside)
+        return;
+    if (s->step)
+        out->pointer = md_cg_share(
+            cg, "void *", md_cg_format(cg, "md_hold((const md_t_%s::E *)%s + %s)", name, out->pointer, out->offset),
+            false);
+    out->offset = s->beside;
 }
 
 void md_cg_locate(md_cg_place *out, md_cg *cg, int32_t tensor, int32_t rank, const md_fx_node *const *subscript)

@@ -1,13 +1,18 @@
 /* Stages whose reads are not vectors: windows, borders, resizing, and reductions over small windows. A thread has
  * MD_ACROSS neighbouring elements (a vector of the results) of MD_STEPS neighbouring planes. A plane is the last
  * indices; so what depends on the place in it is computed once for all planes, and no index is divided by element.
+ * With MD_ROWS all of a thread's elements lie in one row, so that reads beside each other have one address; the last
+ * vector of a row is moved back into it.
  *
- * md_config.h: MD_THREADS, MD_ACROSS, MD_STEPS, MD_COUNTS_SHORT (integers have 32 bits). md_expr.h: md_params,
+ * md_config.h: MD_THREADS, MD_ACROSS, MD_STEPS, MD_ROWS, MD_WHOLE (rows are
+ * so many vectors), MD_COUNTS_SHORT (integers have 32 bits). md_expr.h: md_params,
  * md_sizes (the same as the kernel counts), md_at (indices), md_cells (results as memory holds them), md_inner(p),
  * md_last(p), md_steps(p), md_outers(p) (the numbers of places in a plane and along its last index, of planes side by
  * side, and of the points around them), md_find_outer(p, number, at), md_find_row(p, row, last, at) and
  * md_find_place(p, place, at) (indices in the plane), md_next(p, at) and md_beside(at) (the next place; in its row),
- * md_compute(p, at, step, most, r), md_put(p, element, n, whole, first, r). */
+ * md_compute(p, at, step, most, r), md_put(p, element, n, whole, first, r). Of rows: md_rows(p), how many there are in a
+ * plane, md_next_outer(p, at), md_even(p) (bytes by whose common factors of two all rows lie apart), and
+ * md_put<PIECE>(p, element, skip, first, r). */
 #include "md_config.h"
 #include "prelude.h"
 
@@ -81,7 +86,78 @@ template <class E, class C> MD_INLINE void md_put_cells(void *t, C element, cons
             to[l] = r[l];
 }
 
+/* Stores what a thread has of a row from `skip` on, in pieces of so many bytes or as many as there are. */
+template <int PIECE, class E, class C> MD_INLINE void md_put_pieces(void *t, C element, const E *r, uint32_t skip)
+{
+    enum {
+        MOST = MD_ACROSS * (int)sizeof(E),
+        BYTES = PIECE < MOST ? PIECE : MOST,
+        SIZE = BYTES < (int)sizeof(E) ? (int)sizeof(E) : BYTES,
+        N = SIZE / (int)sizeof(E)
+    };
+    struct alignas(SIZE) pieces {
+        E e[N];
+    };
+    E *to = (E *)t + element;
+    MD_FOR_STEP (i, MD_ACROSS, N) {
+        pieces v;
+        MD_FOR (l, N)
+            v.e[l] = r[i + l];
+        if (MD_WHOLE || i >= skip)
+            *(pieces *)(to + i) = v;
+    }
+}
+
 #include "md_expr.h"
+
+#if MD_ROWS
+
+template <int PIECE>
+MD_INLINE void md_put_steps(const md_sizes *p, md_count element, uint32_t left, uint32_t skip, const md_cells &r)
+{
+    MD_FOR (u, MD_STEPS)
+        if (u == 0 || u < left)
+            md_put<PIECE>(p, element + (md_count)u * (md_count)md_inner(p), skip, u * MD_ACROSS, r);
+}
+
+/* Blocks: pieces of a plane, then groups of planes, then runs of outer points. */
+MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant__ md_params p)
+{
+    MD_IF_EMPTY_RETURN;
+    const md_sizes q = md_sizes_of(&p);
+    const uint32_t last = md_last(&q), per_row = last / MD_ACROSS + (!MD_WHOLE && last % MD_ACROSS != 0),
+                   steps = md_steps(&q), vector = blockIdx.x * MD_THREADS + threadIdx.x;
+    if (vector >= md_rows(&q) * per_row)
+        return;
+    const uint32_t row = vector / per_row, place = (vector - row * per_row) * MD_ACROSS,
+                   first = MD_WHOLE ? place : min(place, last - MD_ACROSS), skip = place - first, even = md_even(&q),
+                   outers = md_outers(&q), each = (outers + gridDim.z - 1) / gridDim.z, begin = blockIdx.z * each,
+                   end = min(begin + each, outers);
+    md_at at;
+    md_find_row(&q, row, first, at);
+    MD_ROLLED for (uint32_t step = blockIdx.y * MD_STEPS; step < steps; step += gridDim.y * MD_STEPS)
+    {
+        md_find_outer(&q, begin, at);
+        MD_ROLLED for (uint32_t outer = begin; outer < end; outer++)
+        {
+            md_cells r;
+            md_compute(&q, &at, step, steps - 1, r);
+            const md_count to =
+                ((md_count)outer * (md_count)steps + step) * (md_count)md_inner(&q) + row * last + first;
+            if (even % 16 == 0)
+                md_put_steps<16>(&q, to, steps - step, skip, r);
+            else if (even % 8 == 0)
+                md_put_steps<8>(&q, to, steps - step, skip, r);
+            else if (even % 4 == 0)
+                md_put_steps<4>(&q, to, steps - step, skip, r);
+            else
+                md_put_steps<1>(&q, to, steps - step, skip, r);
+            md_next_outer(&q, at);
+        }
+    }
+}
+
+#else
 
 /* The places of a thread's elements in a plane. Beyond its end they stay at the last one. */
 template <bool IN_ROW> MD_INLINE void md_find_lanes(const md_sizes *p, uint32_t vector, uint32_t n, md_at *at)
@@ -135,3 +211,5 @@ MD_EXPORT void __launch_bounds__(MD_THREADS, 1) md_kernel(const __grid_constant_
             md_run<false>(&q, outer, step, vector);
     }
 }
+
+#endif

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_CELLS = 16, MOST_BLOCKS = 65535 };
+enum { MOST_CELLS = 16, MOST_CELLS_OF_ROWS = 32, MOST_BLOCKS = 65535 };
 
 /* ---- Which stages */
 
@@ -32,7 +32,7 @@ static bool is_in_order(const md_fa_target *target, const md_st_store *store, co
 
 static bool applies(const md_fa_target *target)
 {
-    static const md_fa_config any = {.value = {1, 1, 1, 128}};
+    static const md_fa_config any = {.value = {1, 1, 1, 128, 0, 0}};
     const md_st_stage *st = md_fa_stage(target);
     if ((st->kind != MD_ST_POINTWISE && st->kind != MD_ST_NEST) || st->has_scatter || st->has_duplicates ||
         st->axis < 0 || md_fa_has_packed(target))
@@ -44,25 +44,50 @@ static bool applies(const md_fa_target *target)
     return st->kind == MD_ST_NEST || md_fa_cuda_moved_reads(target) > 0;
 }
 
+static int32_t last_dim(const md_fa_target *target, const md_fa_cells_form *f)
+{
+    return target->program->index[f->all[f->n - 1]].dim;
+}
+
+static int64_t last_size(const md_fa_target *target, const md_fa_cells_form *f, const int64_t *size)
+{
+    return md_st_size(target->program, f->all[f->n - 1], size);
+}
+
+static bool fits_row(const int32_t *v, int64_t last)
+{
+    return last >= v[MD_FA_CELLS_LANES] && (!v[MD_FA_CELLS_WHOLE] || last % v[MD_FA_CELLS_LANES] == 0);
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const int32_t *v = config->value;
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
-    (void)size;
-    return v[MD_FA_CELLS_LANES] * v[MD_FA_CELLS_STEPS] <= MOST_CELLS && f.n_inner == v[MD_FA_CELLS_PLANE] &&
-           (f.step >= 0 || v[MD_FA_CELLS_STEPS] == 1);
+    const int32_t most = v[MD_FA_CELLS_ROWS] ? MOST_CELLS_OF_ROWS : MOST_CELLS;
+    if (v[MD_FA_CELLS_LANES] * v[MD_FA_CELLS_STEPS] > most || f.n_inner != v[MD_FA_CELLS_PLANE] ||
+        (f.step < 0 && v[MD_FA_CELLS_STEPS] > 1))
+        return false;
+    if (!v[MD_FA_CELLS_ROWS])
+        return !v[MD_FA_CELLS_WHOLE];
+    const int64_t fixed = target->program->formula->dim[last_dim(target, &f)].size;
+    return fits_row(v, fixed < 0 ? MOST_CELLS_OF_ROWS : fixed) && (!size || fits_row(v, last_size(target, &f, size)));
 }
 
-/* Offsets have 32 bits, too. */
-static const char *span_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
+/* rule_value: tensors whose offsets have 32 bits; the dim of rows that are whole vectors, and their elements. */
+enum { SHORT_TENSORS, WHOLE_DIM, WHOLE_LANES };
+
+static const char *rule_miss(const md_kn_envelope *envelope, const md_kn_shape *shape)
 {
     for (int32_t t = 0; t < MD_KN_MAX_TENSORS; t++) {
         double span = 0;
-        for (int32_t a = 0; envelope->rule_value[0] >> t & 1 && a < MD_MAX_RANK; a++)
+        for (int32_t a = 0; envelope->rule_value[SHORT_TENSORS] >> t & 1 && a < MD_MAX_RANK; a++)
             span += fabs((double)shape->stride[t][a]) * (double)MD_MAX(shape->extent[t][a] - 1, 0);
         if (span >= INT32_MAX / 2)
             return "larger than 32 bits count";
     }
+    const int32_t lanes = envelope->rule_value[WHOLE_LANES];
+    if (lanes > 0 && shape->size[envelope->rule_value[WHOLE_DIM]] % lanes != 0)
+        return "row is no multiple of its vectors";
     return NULL;
 }
 
@@ -70,16 +95,21 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 {
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
     const md_st_stage *st = md_fa_stage(target);
-    *out = (md_kn_envelope){.row_points_max = INT32_MAX / 2, .n_row_dims = f.n_inner};
+    *out = (md_kn_envelope){.row_points_max = INT32_MAX / 2, .n_row_dims = f.n_inner, .rule_miss = rule_miss};
     for (int32_t i = 0; i < st->n_stores; i++)
         out->contiguous |= UINT32_C(1) << st->store[i].tensor;
     const int64_t most = md_fa_cells_narrow_size(target);
     if (most > 0) {
         for (int32_t i = 0; i < target->program->formula->n_dims; i++)
             out->hi[i] = most;
-        out->rule_miss = span_miss;
         for (int32_t i = 0; i < st->n_tensors; i++)
-            out->rule_value[0] |= (int32_t)(UINT32_C(1) << st->tensor[i]);
+            out->rule_value[SHORT_TENSORS] |= (int32_t)(UINT32_C(1) << st->tensor[i]);
+    }
+    if (config->value[MD_FA_CELLS_ROWS])
+        out->lo[last_dim(target, &f)] = config->value[MD_FA_CELLS_LANES];
+    if (config->value[MD_FA_CELLS_WHOLE]) {
+        out->rule_value[WHOLE_DIM] = last_dim(target, &f);
+        out->rule_value[WHOLE_LANES] = config->value[MD_FA_CELLS_LANES];
     }
     for (int32_t i = 0; i < f.n_inner; i++)
         out->row_dim[i] = target->program->index[md_fa_cells_inner(&f)[i]].dim;
@@ -91,16 +121,25 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 /* Blocks along a plane, along the planes side by side, and around them. */
 static void grid_of(int64_t grid[3], const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
+    static const int32_t threads_of_sm[] = {[MD_FA_CELLS_SOME] = 8192, [MD_FA_CELLS_MANY] = 2048};
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
     const int32_t *v = config->value;
     const int64_t inner = md_st_points(target->program, f.n_inner, md_fa_cells_inner(&f), size),
                   outer = md_st_points(target->program, f.n_outer, f.all, size),
                   steps = f.step < 0 ? 1 : md_st_size(target->program, f.step, size);
-    const int64_t vectors = (inner + v[MD_FA_CELLS_LANES] - 1) / v[MD_FA_CELLS_LANES],
+    const int64_t last = v[MD_FA_CELLS_ROWS] ? last_size(target, &f, size) : inner;
+    const int64_t vectors = inner / MD_MAX(last, 1) * ((last + v[MD_FA_CELLS_LANES] - 1) / v[MD_FA_CELLS_LANES]),
                   chunks = (vectors + v[MD_FA_CELLS_THREADS] - 1) / v[MD_FA_CELLS_THREADS];
     grid[0] = chunks;
     grid[1] = MD_MIN((steps + v[MD_FA_CELLS_STEPS] - 1) / v[MD_FA_CELLS_STEPS], MOST_BLOCKS);
     grid[2] = MD_MIN(outer, MOST_BLOCKS);
+    if (threads_of_sm[v[MD_FA_CELLS_ROWS]] > 0) {
+        const int64_t enough = threads_of_sm[v[MD_FA_CELLS_ROWS]] / v[MD_FA_CELLS_THREADS] *
+                               MD_MAX(target->facts->threads, 1),
+                      across = MD_MAX(grid[0] * grid[1], 1), blocks = MD_MAX((enough + across - 1) / across, 1),
+                      each = (outer + blocks - 1) / blocks;
+        grid[2] = MD_MIN((outer + MD_MAX(each, 1) - 1) / MD_MAX(each, 1), MOST_BLOCKS);
+    }
 }
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
@@ -182,12 +221,14 @@ static md_fa_class numeric(const md_fa_target *target, const md_fa_config *confi
 const md_fa_family md_fa_cuda_cells = {
     .name = "cells",
     .device = MD_DEV_CUDA,
-    .n_fields = 5,
+    .n_fields = 7,
     .field = {{"lanes", 4, 4, {4, 2, 8, 1}},
-              {"steps", 4, 4, {4, 2, 8, 1}},
+              {"steps", 4, 5, {4, 2, 8, 1, 3}},
               {"plane", 2, 3, {2, 3, 1}},
               {"threads", 256, 2, {256, 128}},
-              {"strided", 0, 2, {0, 1}}},
+              {"strided", 0, 2, {0, 1}},
+              {"rows", 0, 4, {0, 1, 2, 3}},
+              {"whole", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,
     .envelope = envelope,

@@ -83,15 +83,49 @@ static void print_places(writer *w)
     md_strbuf_printf(&w->text, "at.x%" PRId32 "++;\n}\n", inner[0]);
 }
 
+/* Of rows: how many there are in a plane, and the next of the points around it. */
+static void print_rows(writer *w)
+{
+    const md_fa_cells_form *f = &w->form;
+    char size[32];
+    print_number(w, "md_rows", f->n_inner - 1, md_fa_cells_inner(f));
+    md_strbuf_add(&w->text, "MD_INLINE void md_next_outer(const md_sizes *p, md_at &at)\n{\n");
+    for (int32_t i = f->n_outer - 1; i > 0; i--)
+        md_strbuf_printf(&w->text, "if (++at.x%" PRId32 " != %s)\nreturn;\nat.x%" PRId32 " = 0;\n", f->all[i],
+                         md_cg_size(size, w->program, f->all[i]), f->all[i]);
+    if (f->n_outer > 0)
+        md_strbuf_printf(&w->text, "at.x%" PRId32 "++;\n", f->all[0]);
+    md_strbuf_add(&w->text, "}\nMD_INLINE uint32_t md_even(const md_sizes *p)\n{\nreturn 0");
+    for (int32_t i = 0; i < w->stage->n_stores; i++) {
+        const int32_t t = w->stage->store[i].tensor;
+        md_strbuf_printf(&w->text, " | (uint32_t)(uintptr_t)p->t%" PRId32 " | md_last(p) * (uint32_t)sizeof(md_t_%s::E)",
+                         t, md_dtype_name(w->program->formula->tensor[t].dtype));
+    }
+    md_strbuf_add(&w->text, ";\n}\n");
+}
+
+static bool has_rows(const writer *w)
+{
+    return w->config->value[MD_FA_CELLS_ROWS] != MD_FA_CELLS_FLAT;
+}
+
+static int32_t last_of(const md_fa_cells_form *f)
+{
+    return f->all[f->n - 1];
+}
+
 /* What a cell's indices are. */
 static void print_cell(writer *w)
 {
     const md_fa_cells_form *f = &w->form;
-    md_strbuf_add(&w->text, "#define MD_CELL(g)");
+    md_strbuf_printf(&w->text, "#define MD_PLACE(g) %s\n#define MD_CELL(g)", has_rows(w) ? "0" : "(g) % MD_ACROSS");
     for (int32_t i = 0; i < f->n; i++)
         if (f->all[i] != f->step)
-            md_strbuf_printf(&w->text, " const int64_t x%" PRId32 " = at[(g) %% MD_ACROSS].x%" PRId32 ";", f->all[i],
-                             f->all[i]);
+            md_strbuf_printf(&w->text, " const int64_t x%" PRId32 " = at[MD_PLACE(g)].x%" PRId32 "%s;", f->all[i],
+                             f->all[i], has_rows(w) && i == f->n - 1 ? " + (g) % MD_ACROSS" : "");
+    if (has_rows(w))
+        md_strbuf_printf(&w->text, " const int64_t beside = (g) %% MD_ACROSS, first%" PRId32 " = at[0].x%" PRId32 ";",
+                         last_of(f), last_of(f));
     if (f->step >= 0)
         md_strbuf_printf(&w->text, " const int64_t x%" PRId32 " = (uint32_t)min(step + (g) / MD_ACROSS, most);",
                          f->step);
@@ -119,11 +153,16 @@ static void print_compute(writer *w)
 
 static void print_put(writer *w)
 {
-    md_strbuf_add(&w->text, "MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t n, bool whole, int "
-                            "first, const md_cells &r)\n{\n");
+    static const char *const head[] = {
+        "MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t n, bool whole, int first, const md_cells "
+        "&r)\n{\n",
+        "template <int PIECE> MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t skip, int first, const "
+        "md_cells &r)\n{\n"};
+    static const char *const put[] = {"md_put_cells(p->t%" PRId32 ", element, r.y%" PRId32 " + first, n, whole);\n",
+                                      "md_put_pieces<PIECE>(p->t%" PRId32 ", element, r.y%" PRId32 " + first, skip);\n"};
+    md_strbuf_add(&w->text, head[has_rows(w)]);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
-        md_strbuf_printf(&w->text, "md_put_cells(p->t%" PRId32 ", element, r.y%" PRId32 " + first, n, whole);\n",
-                         w->stage->store[i].tensor, i);
+        md_strbuf_printf(&w->text, put[has_rows(w)], w->stage->store[i].tensor, i);
     md_strbuf_add(&w->text, "}\n");
 }
 
@@ -162,6 +201,8 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
     const md_fa_define define[] = {{"ACROSS", v[MD_FA_CELLS_LANES]},
                                    {"STEPS", v[MD_FA_CELLS_STEPS]},
                                    {"THREADS", v[MD_FA_CELLS_THREADS]},
+                                   {"ROWS", has_rows(w)},
+                                   {"WHOLE", v[MD_FA_CELLS_WHOLE]},
                                    {"COUNTS_SHORT", w->most > 0}};
     md_strbuf defines = {0};
     md_cg_print_params(&w->text, launch->param, launch->n_params);
@@ -169,6 +210,8 @@ static md_status assemble(md_kn_launch_source *launch, writer *w)
         md_cg_print_short_params(&w->text, launch->param, launch->n_params);
     md_strbuf_add(&w->text, w->most > 0 ? SHORT : LONG);
     print_places(w);
+    if (has_rows(w))
+        print_rows(w);
     print_cell(w);
     print_compute(w);
     if (w->most > 0)
@@ -196,6 +239,7 @@ md_status md_fa_cells_emit(md_kn_source *out, const md_fa_target *target, const 
                                    .is_cells = true,
                                    .is_exact = are_exact(&w),
                                    .step = w.form.step,
+                                   .beside = has_rows(&w) ? last_of(&w.form) : -1,
                                    .unit = config->value[MD_FA_CELLS_STRIDED] ? 0 : md_fa_cells_loaded(w.stage)};
     w.most = md_fa_cells_narrow_size(target);
     *out = (md_kn_source){.n_launches = 1};
