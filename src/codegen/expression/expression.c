@@ -178,12 +178,13 @@ static bool is_zero(const md_fx_node *n)
     return n->kind == MD_FX_CONST && (md_dtype_is_real(n->type) ? n->num == 0 && !signbit(n->num) : n->integer == 0);
 }
 
-/* where(c, X[...], 0): lanes that a masked load leaves out are zero already. */
+/* where(c, X[...], 0): lanes or cells that a masked load leaves out are zero already. */
 static bool is_load_or_zero(md_cg *cg, const md_cg_value_number *v)
 {
     const md_fx_node *const *arg = v->node->arg;
-    return !md_cg_is_cuda(cg) && arg[1]->kind == MD_FX_LOAD && md_cg_varies(cg, v->arg[1]) && is_zero(arg[2]) &&
-           md_cg_is_guarded(cg, v->arg[1]) && !md_cg_find(cg, v->arg[1]);
+    const bool is_masked = cg->o.is_cells || (!md_cg_is_cuda(cg) && md_cg_varies(cg, v->arg[1]));
+    return is_masked && arg[1]->kind == MD_FX_LOAD && is_zero(arg[2]) && md_cg_is_guarded(cg, v->arg[1]) &&
+           !md_cg_find(cg, v->arg[1]);
 }
 
 /* A condition that differs from lane to lane: guarded reads of an arm keep to the lanes that take it. */
@@ -215,6 +216,7 @@ static md_cg_name print_masked_cell(md_cg *cg, md_cg_value_number *v, const char
 {
     const md_fx_node *n = v->node;
     const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL};
+    const bool is_one = is_load_or_zero(cg, v);
     for (int32_t i = 1; i < 3; i++) {
         const char *taken = i == 1 ? condition : md_cg_format(cg, "!%s", condition);
         cg->mask = outer;
@@ -225,6 +227,8 @@ static md_cg_name print_masked_cell(md_cg *cg, md_cg_value_number *v, const char
         cg->mask = outer;
         if (!arm[i])
             return (md_cg_name){NULL, true};
+        if (is_one)
+            return (md_cg_name){arm[1], true};
     }
     return declare_value(
         cg, v, true,

@@ -4,15 +4,14 @@
  * With MD_ROWS all of a thread's elements lie in one row, so that reads beside each other have one address; the last
  * vector of a row is moved back into it.
  *
- * md_config.h: MD_THREADS, MD_ACROSS, MD_STEPS, MD_ROWS, MD_WHOLE (rows are
- * so many vectors), MD_COUNTS_SHORT (integers have 32 bits). md_expr.h: md_params,
- * md_sizes (the same as the kernel counts), md_at (indices), md_cells (results as memory holds them), md_inner(p),
- * md_last(p), md_steps(p), md_outers(p) (the numbers of places in a plane and along its last index, of planes side by
- * side, and of the points around them), md_find_outer(p, number, at), md_find_row(p, row, last, at) and
- * md_find_place(p, place, at) (indices in the plane), md_next(p, at) and md_beside(at) (the next place; in its row),
- * md_compute(p, at, step, most, r), md_put(p, element, n, whole, first, r). Of rows: md_rows(p), how many there are in a
- * plane, md_next_outer(p, at), md_even(p) (bytes by whose common factors of two all rows lie apart), and
- * md_put<PIECE>(p, element, skip, first, r). */
+ * md_config.h: MD_THREADS, MD_ACROSS, MD_STEPS, MD_ROWS, MD_WHOLE (rows are so many vectors), MD_COUNTS_SHORT
+ * (integers have 32 bits). md_expr.h: md_params, md_sizes (the same as the kernel counts), md_at (indices), md_cells
+ * (results as memory holds them), md_inner(p), md_last(p), md_steps(p), md_outers(p) (the numbers of places in a plane
+ * and along its last index, of planes side by side, and of the points around them), md_find_outer(p, number, at),
+ * md_find_row(p, row, last, at) and md_find_place(p, place, at) (indices in the plane), md_next(p, at) and
+ * md_beside(at) (the next place; in its row), md_compute(p, at, step, most, r), md_put(p, element, n, whole, first, r).
+ * With MD_ROWS also md_rows(p), how many there are in a plane, md_next_outer(p, at), and md_even(p), which has factors
+ * of two as all rows' addresses have; then stores are md_put<PIECE>(p, element, skip, first, r). */
 #include "md_config.h"
 #include "prelude.h"
 

@@ -6,8 +6,15 @@
 #include "family/family.h"
 
 /* Fields of a config. */
-enum { MD_FA_CELLS_LANES, MD_FA_CELLS_STEPS, MD_FA_CELLS_PLANE, MD_FA_CELLS_THREADS, MD_FA_CELLS_STRIDED, MD_FA_CELLS_ROWS,
-       MD_FA_CELLS_WHOLE };
+enum {
+    MD_FA_CELLS_LANES,
+    MD_FA_CELLS_STEPS,
+    MD_FA_CELLS_PLANE,
+    MD_FA_CELLS_THREADS,
+    MD_FA_CELLS_STRIDED,
+    MD_FA_CELLS_ROWS,
+    MD_FA_CELLS_WHOLE
+};
 
 /* Values of rows: vectors run on into the next row; they end with rows, and a block has one of the points around, some,
  * or so many that all blocks run at once. */

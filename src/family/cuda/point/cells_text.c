@@ -98,8 +98,9 @@ static void print_rows(writer *w)
     md_strbuf_add(&w->text, "}\nMD_INLINE uint32_t md_even(const md_sizes *p)\n{\nreturn 0");
     for (int32_t i = 0; i < w->stage->n_stores; i++) {
         const int32_t t = w->stage->store[i].tensor;
-        md_strbuf_printf(&w->text, " | (uint32_t)(uintptr_t)p->t%" PRId32 " | md_last(p) * (uint32_t)sizeof(md_t_%s::E)",
-                         t, md_dtype_name(w->program->formula->tensor[t].dtype));
+        md_strbuf_printf(&w->text,
+                         " | (uint32_t)(uintptr_t)p->t%" PRId32 " | md_last(p) * (uint32_t)sizeof(md_t_%s::E)", t,
+                         md_dtype_name(w->program->formula->tensor[t].dtype));
     }
     md_strbuf_add(&w->text, ";\n}\n");
 }
@@ -154,12 +155,13 @@ static void print_compute(writer *w)
 static void print_put(writer *w)
 {
     static const char *const head[] = {
-        "MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t n, bool whole, int first, const md_cells "
-        "&r)\n{\n",
-        "template <int PIECE> MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t skip, int first, const "
-        "md_cells &r)\n{\n"};
+        "MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t n, bool whole, int first, "
+        "const md_cells &r)\n{\n",
+        "template <int PIECE> MD_INLINE void md_put(const md_sizes *p, md_count element, uint32_t skip, int first, "
+        "const md_cells &r)\n{\n"};
     static const char *const put[] = {"md_put_cells(p->t%" PRId32 ", element, r.y%" PRId32 " + first, n, whole);\n",
-                                      "md_put_pieces<PIECE>(p->t%" PRId32 ", element, r.y%" PRId32 " + first, skip);\n"};
+                                      "md_put_pieces<PIECE>(p->t%" PRId32 ", element, r.y%" PRId32
+                                      " + first, skip);\n"};
     md_strbuf_add(&w->text, head[has_rows(w)]);
     for (int32_t i = 0; i < w->stage->n_stores; i++)
         md_strbuf_printf(&w->text, put[has_rows(w)], w->stage->store[i].tensor, i);
@@ -198,12 +200,9 @@ static bool are_exact(const writer *w)
 static md_status assemble(md_kn_launch_source *launch, writer *w)
 {
     const int32_t *v = w->config->value;
-    const md_fa_define define[] = {{"ACROSS", v[MD_FA_CELLS_LANES]},
-                                   {"STEPS", v[MD_FA_CELLS_STEPS]},
-                                   {"THREADS", v[MD_FA_CELLS_THREADS]},
-                                   {"ROWS", has_rows(w)},
-                                   {"WHOLE", v[MD_FA_CELLS_WHOLE]},
-                                   {"COUNTS_SHORT", w->most > 0}};
+    const md_fa_define define[] = {{"ACROSS", v[MD_FA_CELLS_LANES]},    {"STEPS", v[MD_FA_CELLS_STEPS]},
+                                   {"THREADS", v[MD_FA_CELLS_THREADS]}, {"ROWS", has_rows(w)},
+                                   {"WHOLE", v[MD_FA_CELLS_WHOLE]},     {"COUNTS_SHORT", w->most > 0}};
     md_strbuf defines = {0};
     md_cg_print_params(&w->text, launch->param, launch->n_params);
     if (w->most > 0)
