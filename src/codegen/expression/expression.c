@@ -187,52 +187,30 @@ static bool is_load_or_zero(md_cg *cg, const md_cg_value_number *v)
            !md_cg_find(cg, v->arg[1]);
 }
 
-/* A condition that differs from lane to lane: guarded reads of an arm keep to the lanes that take it. */
-static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *condition)
+/* A condition that differs from lane to lane: guarded reads of an arm keep to the lanes that take it. Offsets of cells
+ * are computed whatever the condition, so that cells share them; their reads alone are under it. */
+static md_cg_name print_masked(md_cg *cg, md_cg_value_number *v, const char *condition, bool is_cell)
 {
     const md_fx_node *n = v->node;
-    const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL};
+    const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL}, *both = is_cell ? "&&" : "&";
     const bool is_one = is_load_or_zero(cg, v);
     for (int32_t i = 1; i < 3; i++) {
-        const char *taken = i == 1 ? condition : md_cg_format(cg, "~%s", condition);
+        const char *taken = i == 1 ? condition : md_cg_format(cg, "%s%s", is_cell ? "!" : "~", condition);
         cg->mask = outer;
         if (md_cg_is_guarded(cg, v->arg[i]))
-            cg->mask =
-                md_cg_declare(cg, "md_b", false, false, outer ? md_cg_format(cg, "%s & %s", outer, taken) : taken).text;
-        arm[i] = cg->status == MD_OK ? md_cg_operand(cg, n->arg[i], n->type, true) : NULL;
+            cg->mask = md_cg_declare(cg, is_cell ? "int" : "md_b", is_cell, false,
+                                     outer ? md_cg_format(cg, "%s %s %s", outer, both, taken) : taken)
+                           .text;
+        arm[i] = cg->status == MD_OK ? md_cg_operand(cg, n->arg[i], n->type, !is_cell) : NULL;
         cg->mask = outer;
         if (!arm[i])
             return (md_cg_name){NULL, true};
         if (is_one)
-            return (md_cg_name){arm[1], false};
+            return (md_cg_name){arm[1], is_cell};
     }
     return declare_value(
-        cg, v, false,
-        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, false), arm[0], arm[1], arm[2]));
-}
-
-/* Cells: offsets are computed whatever the condition, so that cells share them; reads alone are under it. */
-static md_cg_name print_masked_cell(md_cg *cg, md_cg_value_number *v, const char *condition)
-{
-    const md_fx_node *n = v->node;
-    const char *outer = cg->mask, *arm[3] = {condition, NULL, NULL};
-    const bool is_one = is_load_or_zero(cg, v);
-    for (int32_t i = 1; i < 3; i++) {
-        const char *taken = i == 1 ? condition : md_cg_format(cg, "!%s", condition);
-        cg->mask = outer;
-        if (md_cg_is_guarded(cg, v->arg[i]))
-            cg->mask =
-                md_cg_declare(cg, "int", true, false, outer ? md_cg_format(cg, "%s && %s", outer, taken) : taken).text;
-        arm[i] = cg->status == MD_OK ? md_cg_operand(cg, n->arg[i], n->type, false) : NULL;
-        cg->mask = outer;
-        if (!arm[i])
-            return (md_cg_name){NULL, true};
-        if (is_one)
-            return (md_cg_name){arm[1], true};
-    }
-    return declare_value(
-        cg, v, true,
-        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, true), arm[0], arm[1], arm[2]));
+        cg, v, is_cell,
+        md_cg_format(cg, "md_where_%s(%s, %s, %s)", md_cg_suffix_in(cg, n->type, is_cell), arm[0], arm[1], arm[2]));
 }
 
 /* Nothing but reads keeps to a condition: no check, no loop. */
@@ -273,7 +251,7 @@ static md_cg_name print_masked_branch(md_cg *cg, md_cg_value_number *v, const pa
         return name;
     md_strbuf_printf(sink, "%s %s;\nif (%s) {\n", md_cg_type_in(cg, n->type, false), name.text, condition->shared);
     md_cg_open(cg, sink, -1);
-    const md_cg_name taken = print_masked(cg, v, condition->mask);
+    const md_cg_name taken = print_masked(cg, v, condition->mask, false);
     if (taken.text)
         md_strbuf_printf(sink, "%s = %s;\n} else {\n", name.text, taken.text);
     md_cg_close(cg);
@@ -305,9 +283,9 @@ static md_cg_name print_where(md_cg *cg, md_cg_value_number *v)
     const char *condition = md_cg_operand(cg, n->arg[0], MD_BOOL, false);
     if (!condition)
         return (md_cg_name){NULL, true};
-    if (shared && cg->o.is_cells && reads_only(n))
-        return print_masked_cell(cg, v, condition);
-    return shared ? print_branch(cg, v, condition, is_uniform) : print_masked(cg, v, condition);
+    if (shared && !(cg->o.is_cells && reads_only(n)))
+        return print_branch(cg, v, condition, is_uniform);
+    return print_masked(cg, v, condition, shared);
 }
 
 /* The value after a store to dtype `to` and a load. */
