@@ -60,7 +60,7 @@ def products(experts, n, k, rows, routed):
     theirs = rivals(x, w, order, [torch.bincount(e, minlength=experts) for e in routed])
     want = torch.empty_like(y)
     want[order[-1]] = torch.cat(theirs[1](CALLS - 1))
-    return FORMULA, {"n": n, "k": k}, y, [(x, w, e.cuda()) for e in routed], theirs, want
+    return FORMULA, {"n": n, "k": k, "W.0": experts}, y, [(x, w, e.cuda()) for e in routed], theirs, want
 
 
 def gradients(experts, n, k, rows, routed):

@@ -21,6 +21,7 @@
 
 enum { ROWS, COLUMNS, PINGPONG, CLUSTER, SPLIT, EPILOGUE, FEW, PICK };
 enum { RULE_TENSOR, RULE_DIM, N_RULE_DEPTH, RULE_DEPTH, MOST_DEPTHS = 8 - RULE_DEPTH }; /* rule_value of envelopes */
+static const double MANY_TILES = 8, SURELY = 3; /* standard deviations, times the root of two */
 enum { SORT_THREADS = 1024, WORDS_OF_ADDRESS = 2, MOST_POINTS = 64, MOST_FEW = 64, UNIT_BYTES = 24, PIECE = 8 };
 
 typedef struct rows_spec {
@@ -236,13 +237,29 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     out->workspace_bytes = at.all * (int64_t)sizeof(int32_t);
 }
 
+/* How many tiles of `tile` rows the groups have, if rows fall on any of them alike: the sum over j of how probable it
+ * is that a group has more than j tiles' rows, by the normal distribution. */
+static double expected_units(double groups, double rows, int32_t tile)
+{
+    const double mean = rows / groups, wide = sqrt(2 * mean * (1 - 1 / groups));
+    if (groups <= 1)
+        return ceil(rows / tile);
+    if (wide > MANY_TILES * tile)
+        return groups * (mean / tile + 0.5);
+    const double sure = fmax(floor((mean - SURELY * wide) / tile), 0);
+    double units = groups * sure;
+    for (double j = sure; mean + SURELY * wide > j * tile; j++)
+        units += j == 0 ? md_fa_product_used_groups(groups, rows) : groups * erfc((j * tile + 0.5 - mean) / wide) / 2;
+    return units;
+}
+
 /* The work of rows that fall on any group alike, or half of them on one. */
 static md_fa_product spread(const md_fa_product *whole, double groups, int32_t tile_rows, bool is_skewed)
 {
     md_fa_product sized = *whole;
     const double rows = (double)whole->rows, even = is_skewed ? ceil(rows / 2) : rows,
                  used = md_fa_product_used_groups(groups, even),
-                 units = is_skewed ? used * ceil(even / used / tile_rows) + ceil((rows - even) / tile_rows) : used;
+                 units = expected_units(groups, even, tile_rows) + ceil((rows - even) / tile_rows);
     sized.batch = (int64_t)ceil(units);
     sized.rows = (int64_t)ceil(rows / units);
     sized.bytes = whole->a_bytes + (whole->bytes - whole->a_bytes) * used / groups;
