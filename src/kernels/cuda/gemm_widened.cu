@@ -94,6 +94,14 @@ typedef struct md_consumer {
     unsigned piece; /* where its weights begin in a stage */
 } md_consumer;
 
+MD_INLINE void md_end_run(md_sums_of &acc, const md_sums_of &part, const md_sums_of &ones, const md_qparams_of &q,
+                          int run)
+{
+    float scale[2], zero[2];
+    md_qparams_of_run(scale, zero, q, run);
+    md_add_run(acc, part, ones, scale, zero);
+}
+
 /* A unit: its stage is given back when all its products are made. */
 MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me, md_ring &r, unsigned tiles,
                        unsigned full, unsigned empty, const md_qparams_of &q)
@@ -127,7 +135,7 @@ MD_INLINE void md_unit(md_sums_of &acc, md_sums_of &ones, const md_consumer &me,
                 if (MD_HAS_ZERO)
                     md_settle(ones);
                 if (MD_RUN)
-                    md_add_run(acc, part, ones, q.scale[step / RUN_STEPS], q.zero[step / RUN_STEPS]);
+                    md_end_run(acc, part, ones, q, step / RUN_STEPS);
             }
         }
     }
@@ -163,7 +171,7 @@ MD_INLINE void md_consume(const md_params &p, md_sums_of &acc, const md_part &w,
     if (!MD_RUN && (MD_HAS_SCALE || MD_HAS_ZERO)) {
         md_sums_of whole;
         md_clear(whole);
-        md_add_run(whole, acc, ones, next.scale[0], next.zero[0]);
+        md_end_run(whole, acc, ones, next, 0);
         MD_FOR (i, SUMS)
             acc[i] = whole[i];
     }

@@ -3,10 +3,11 @@
  * the instruction of a warpgroup would wait at the end of each run of K, a warp goes on with its next tile.
  *
  * A warp has MD_TILES times 16 columns of the result, all rows of its block, and every MD_DEPTHS-th unit of K. It has
- * the words of a unit under way while it multiplies those of the unit before. A block makes tile after tile.
+ * the words of a unit under way while it multiplies those of the unit before, and asks for those of MD_AHEAD units in
+ * the L2, the first of them while earlier launches of the stream run. A block makes tile after tile.
  *
- * md_config.h: as gemm_widened.cu, without MD_STAGES and md_wgmma; MD_TILES: 1, 2 or 4. md_expr.h: as gemm_widened.cu;
- * md_params has `packed` and no tensor map. */
+ * md_config.h: as gemm_widened.cu, without MD_GROUPS, MD_STAGES and md_wgmma; MD_WIDTH: columns of a tile; MD_TILES: 1,
+ * 2 or 4. md_expr.h: as gemm_widened.cu; md_params has `packed` and no tensor map. */
 #include "md_config.h"
 #include "prelude.h"
 #include "tma.h"
@@ -19,9 +20,9 @@
 #include "mma.h"
 
 enum {
-    WARPS = 4 / MD_TILES, /* of 64 columns */
-    THREADS = 32 * WARPS * MD_GROUPS * MD_DEPTHS,
-    BM = 64 * MD_GROUPS,
+    BM = MD_WIDTH,
+    WARPS = BM / 16 / MD_TILES, /* that share units */
+    THREADS = 32 * WARPS * MD_DEPTHS,
     STEPS = 4 * MD_CHUNKS, /* of 16, of a unit */
     RUN_STEPS = MD_RUN ? MD_RUN / 16 : STEPS,
     RUNS = STEPS / RUN_STEPS, /* of a unit */
@@ -40,7 +41,7 @@ typedef struct md_piece {
 } md_piece;
 
 typedef struct md_reader {
-    const uint4 *weights; /* of the warp's first tile */
+    const uint4 *weights; /* of the warp's first 16 columns */
     const char *row[EIGHTS]; /* null: there is none */
     int64_t depth;
 } md_reader;
@@ -76,7 +77,15 @@ MD_INLINE void md_read(md_piece &to, const md_reader &from, int chunk)
     }
 }
 
-MD_INLINE md_reader md_reader_of(const md_params &p, const md_part &w, int64_t tile, int first)
+/* Words of 16 columns of the result from `column` on, or of the last ones. */
+MD_INLINE const uint4 *md_weights_of(const md_params &p, int64_t column)
+{
+    const int64_t tile = md_least(column / 64, (md_points_columns(&p) - 1) / 64);
+    return (const uint4 *)p.packed + tile * md_chunks_of(md_points_depth(&p)) * (CHUNK / 16) +
+           column % 64 / 16 * (WIDE * 32);
+}
+
+MD_INLINE md_reader md_reader_of(const md_params &p, const md_part &w, int64_t column)
 {
     const int lane = threadIdx.x & 31;
     md_view view;
@@ -84,7 +93,7 @@ MD_INLINE md_reader md_reader_of(const md_params &p, const md_part &w, int64_t t
     view.base = view.row = view.step = 0;
     (void)md_operand_view(&p, 0, 0, &view);
     r.depth = md_points_depth(&p);
-    r.weights = (const uint4 *)p.packed + tile * md_chunks_of(r.depth) * (CHUNK / 16) + first * (WIDE * 32) + lane;
+    r.weights = md_weights_of(p, column) + lane;
     MD_FOR (n, EIGHTS) {
         const int64_t row = w.row + n * 8 + lane / 4;
         r.row[n] = row < md_points_rows(&p)
@@ -94,15 +103,28 @@ MD_INLINE md_reader md_reader_of(const md_params &p, const md_part &w, int64_t t
     return r;
 }
 
-/* Asks for the words of a unit while earlier launches of the stream run. */
-MD_INLINE void md_ask_for_unit(const md_reader &r, int unit)
+/* Asks for the words of a unit in the L2. */
+MD_INLINE void md_ask_for_unit(const uint4 *weights, int unit)
 {
-    const char *at = (const char *)(r.weights - (threadIdx.x & 31)) + (int64_t)unit * MD_CHUNKS * CHUNK;
     enum { LINES = MD_TILES * WIDE * 4 }; /* of 64 of K */
+    const char *at = (const char *)weights + (int64_t)unit * (MD_CHUNKS * CHUNK);
     MD_FOR (i, (MD_CHUNKS * LINES + 31) / 32) {
         const int line = (threadIdx.x & 31) + i * 32;
         if (line < MD_CHUNKS * LINES)
             asm volatile("prefetch.global.L2 [%0];" ::"l"(at + line / LINES * CHUNK + line % LINES * 128));
+    }
+}
+
+/* Asks for scales and zero points of a unit in the L2. */
+MD_INLINE void md_ask_for_qparams(const md_qparams_from &f, int unit)
+{
+    MD_FOR (h, 2) {
+#if MD_SCALE_LIES_1
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(f.scale[h] + unit * RUNS * f.scale_step));
+#endif
+#if MD_ZERO_LIES
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(f.zero[h] + unit * RUNS * f.zero_step));
+#endif
     }
 }
 
@@ -113,14 +135,16 @@ typedef struct md_tiles {
 
 MD_INLINE void md_end_run(md_tiles &s, const md_qparams_of &q, int run)
 {
+    float own_scale[2], own_zero[2];
+    md_qparams_of_run(own_scale, own_zero, q, run);
     MD_FOR (t, MD_TILES) {
         float scale[2] = {1, 1}, zero[2] = {0, 0};
         MD_FOR (h, 2) { /* neighbours have those of other tiles */
             const int lane = (threadIdx.x & 31 & ~3) | t;
             if (MD_HAS_SCALE)
-                scale[h] = __shfl_sync(~0u, q.scale[run][h], lane);
+                scale[h] = __shfl_sync(~0u, own_scale[h], lane);
             if (MD_HAS_ZERO)
-                zero[h] = __shfl_sync(~0u, q.zero[run][h], lane);
+                zero[h] = __shfl_sync(~0u, own_zero[h], lane);
         }
         md_add_run(s.acc[t], s.part[t], s.ones, scale, zero);
         md_clear(s.part[t]);
@@ -150,30 +174,26 @@ MD_INLINE void md_multiply(md_tiles &s, const md_piece &from, int chunk, const m
 
 /* Where a warp is: in its block and in the tile; what it reads next. */
 typedef struct md_warp {
-    int turn, group, first; /* first: of its tiles among the four of 64 columns */
+    int turn, column; /* column: its first of the tile */
     int from, count; /* its units of each tile: the first, and how many */
     int runs;
     md_reader reader;
     md_qparams_from params;
 } md_warp;
 
-MD_INLINE int md_column_of(const md_warp &me) { return me.group * 64 + me.first * 16; }
-
 MD_INLINE void md_go_to(md_warp &me, const md_params &p, const md_part &w)
 {
     const int lane = threadIdx.x & 31;
-    const int64_t last = (md_points_columns(&p) - 1) / 64;
-    me.reader = md_reader_of(p, w, md_least(w.column / 64 + me.group, last), me.first);
-    me.params = md_qparams_begin(p, w.column + md_column_of(me) + lane % 4 % MD_TILES * 16 + lane / 4);
+    me.reader = md_reader_of(p, w, w.column + me.column);
+    me.params = md_qparams_begin(p, w.column + me.column + lane % 4 % MD_TILES * 16 + lane / 4);
 }
 
 MD_INLINE md_warp md_warp_of(const md_params &p, const md_part &w)
 {
     const int warp = threadIdx.x / 32;
     md_warp me;
-    me.turn = warp / (WARPS * MD_GROUPS);
-    me.group = warp / WARPS % MD_GROUPS;
-    me.first = warp % WARPS * MD_TILES;
+    me.turn = warp / WARPS;
+    me.column = warp % WARPS * MD_TILES * 16;
     me.from = w.from + me.turn;
     me.count = max((w.to - me.from + MD_DEPTHS - 1) / MD_DEPTHS, 0);
     me.runs = MD_RUN ? (int)((md_points_depth(&p) + RUN_STEPS * 16 - 1) / (RUN_STEPS * 16)) : 1;
@@ -192,6 +212,16 @@ MD_INLINE void md_get_qparams(md_ahead &ahead, const md_warp &me, const md_param
     md_qparams_get(ahead.q, me.params, p, MD_RUN ? unit : 0, me.runs);
 }
 
+/* Asks for the unit that is MD_AHEAD after the i-th, of this tile or of the next one. */
+MD_INLINE void md_ask_ahead(const md_warp &me, const uint4 *here, const uint4 *next, int i)
+{
+    const int ahead = i + min(MD_AHEAD, me.count);
+    if (ahead < me.count)
+        md_ask_for_unit(here, me.from + ahead * MD_DEPTHS);
+    else if (next)
+        md_ask_for_unit(next, me.from + (ahead - me.count) * MD_DEPTHS);
+}
+
 /* Sums of a warp's units of a tile. While the last ones are multiplied, the first of the next tile are read, so that
  * memory is busy where tiles end. */
 MD_INLINE void md_consume(md_tiles &s, md_ahead &ahead, md_warp &me, const md_params &p, const md_part &next,
@@ -203,11 +233,15 @@ MD_INLINE void md_consume(md_tiles &s, md_ahead &ahead, md_warp &me, const md_pa
     }
     md_clear(s.ones);
     md_qparams_of q = ahead.q;
+    const uint4 *const here = me.reader.weights - (threadIdx.x & 31),
+                       *const then = has_next ? md_weights_of(p, next.column + me.column) : nullptr;
     MD_ROLLED for (int i = 1; i <= me.count; i++)
     {
         const bool is_last = i == me.count, reads = !is_last || has_next;
         const int unit = is_last ? me.from : me.from + i * MD_DEPTHS;
         q = ahead.q;
+        if (MD_AHEAD > 1)
+            md_ask_ahead(me, here, then, i - 1);
         if (is_last && has_next)
             md_go_to(me, p, next);
         if (reads && (MD_RUN || is_last))
@@ -242,6 +276,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
 {
     extern __shared__ __align__(16) unsigned char md_memory[];
     MD_IF_EMPTY_RETURN_BEFORE_WAITING;
+    asm volatile("griddepcontrol.launch_dependents;"); /* so that it asks for its weights, too, while this one works */
     const unsigned tiles =
                        (unsigned)((md_points_rows(&p) + MD_BN - 1) / MD_BN * ((md_points_columns(&p) + BM - 1) / BM)),
                    together = gridDim.x / MD_SPLIT;
@@ -251,8 +286,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
     md_warp me = md_warp_of(p, w);
     md_ahead ahead;
     md_tiles s;
+    MD_ROLLED for (int i = 0; i < min(MD_AHEAD, me.count); i++)
+        md_ask_for_unit(me.reader.weights - (threadIdx.x & 31), me.from + i * MD_DEPTHS);
     if (me.count > 0)
-        md_ask_for_unit(me.reader, me.from);
+        md_ask_for_qparams(me.params, MD_RUN ? me.from : 0);
     md_wait_for_launches();
     if (me.count > 0)
         MD_FOR (c, MD_CHUNKS)
@@ -262,12 +299,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
     {
         const md_part next = md_part_of(p, w.slice, tile + together);
         md_consume(s, ahead, me, p, next, tile + together < tiles);
-        md_keep_sums(sums, s, md_column_of(me), me.turn);
+        md_keep_sums(sums, s, me.column, me.turn);
         md_meet_all();
         md_end_rows(p, w, md_shared_address(sums));
         sums = (float *)md_memory + (sums == (float *)md_memory ? MD_DEPTHS * PLANE : 0); /* others may still read */
         w = next;
     }
-    if (MD_SPLIT > 1)
-        md_meet_all(); /* no block ends while others read its sums */
+    if (MD_SPLIT > 1) /* no block ends while others read its sums */
+        asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }

@@ -71,30 +71,32 @@ MD_INLINE void md_widen(uint32_t (&a)[4], const uint32_t (&word)[4 * WIDE], int 
 /* ---- Sums */
 typedef float md_sums_of[SUMS];
 
-/* Scales and zero points of a unit's runs: of columns g and g + 8. */
+/* Scales and zero points of a unit's runs, of columns g and g + 8: what was loaded, or f32 that was computed. They are
+ * made f32 where a run ends (md_qparams_of_run), as what is done with a load here would wait for it. */
 typedef struct md_qparams_of {
-    float scale[RUNS][2], zero[RUNS][2];
+    uint32_t scale[RUNS][2], zero[RUNS][2];
 } md_qparams_of;
 
-/* Where they come from. Those of neighbouring runs that lie side by side are found by the first one's address. */
+/* Where they come from: those that lie in memory by the first run's address and the bytes between runs. */
 typedef struct md_qparams_from {
-    const uint8_t *scale[2], *zero[2]; /* null: computed */
-    int64_t column[2];
+    int64_t column[2], scale_step, zero_step;
+    const uint8_t *scale[2], *zero[2];
 } md_qparams_from;
 
 MD_INLINE md_qparams_from md_qparams_begin(const md_params &p, int64_t column)
 {
     md_qparams_from f;
+    f.scale_step = f.zero_step = 0;
     MD_FOR (h, 2) {
         f.column[h] = md_least(column + h * 8, md_points_columns(&p) - 1);
         f.scale[h] = f.zero[h] = nullptr;
 #if MD_SCALE_LIES_1
-        if (md_scale_is_unit_1(&p))
-            f.scale[h] = (const uint8_t *)md_scale_at_1(&p, 0, f.column[h], 0);
+        f.scale[h] = (const uint8_t *)md_scale_at_1(&p, 0, f.column[h], 0);
+        f.scale_step = (const uint8_t *)md_scale_at_1(&p, 0, f.column[h], RUN_STEPS * 16) - f.scale[h];
 #endif
 #if MD_ZERO_LIES
-        if (md_zero_is_unit_1(&p))
-            f.zero[h] = (const uint8_t *)md_zero_at_1(&p, 0, f.column[h], 0);
+        f.zero[h] = (const uint8_t *)md_zero_at_1(&p, 0, f.column[h], 0);
+        f.zero_step = (const uint8_t *)md_zero_at_1(&p, 0, f.column[h], RUN_STEPS * 16) - f.zero[h];
 #endif
     }
     return f;
@@ -108,20 +110,34 @@ MD_INLINE void md_qparams_get(md_qparams_of &q, const md_qparams_from &f, const 
             const int run = u * RUNS + r;
             const bool is_there = run < runs;
             const int64_t k = (int64_t)run * RUN_STEPS * 16;
-            q.scale[r][h] = 1;
-            q.zero[r][h] = 0;
-#if MD_HAS_SCALE
-            q.scale[r][h] = !is_there                       ? 0
-                            : MD_SCALE_LIES_1 && f.scale[h] ? md_qparam<MD_SCALE_KIND_1>::get(f.scale[h], run)
-                                                            : md_scale_1(&p, 0, f.column[h], k);
+            q.scale[r][h] = q.zero[r][h] = 0;
+#if MD_SCALE_LIES_1
+            if (is_there)
+                q.scale[r][h] = md_qparam<MD_SCALE_KIND_1>::bits(f.scale[h] + run * f.scale_step, 0);
+#elif MD_HAS_SCALE
+            q.scale[r][h] = is_there ? md_u32(md_scale_1(&p, 0, f.column[h], k)) : 0;
 #endif
-#if MD_HAS_ZERO
-            q.zero[r][h] = !is_there                   ? 0
-                           : MD_ZERO_LIES && f.zero[h] ? md_qparam<MD_ZERO_KIND>::get(f.zero[h], run)
-                                                       : md_zero_1(&p, 0, f.column[h], k);
+#if MD_ZERO_LIES
+            if (is_there)
+                q.zero[r][h] = md_qparam<MD_ZERO_KIND>::bits(f.zero[h] + run * f.zero_step, 0);
+#elif MD_HAS_ZERO
+            q.zero[r][h] = is_there ? md_u32(md_zero_1(&p, 0, f.column[h], k)) : 0;
 #endif
             (void)k, (void)is_there;
         }
+}
+
+/* Those of a unit's run as f32. */
+MD_INLINE void md_qparams_of_run(float (&scale)[2], float (&zero)[2], const md_qparams_of &q, int run)
+{
+    MD_FOR (h, 2) {
+        scale[h] = 1, zero[h] = 0;
+        if (MD_HAS_SCALE)
+            scale[h] =
+                MD_SCALE_LIES_1 ? md_qparam<MD_SCALE_KIND_1>::value(q.scale[run][h]) : md_f32(q.scale[run][h]);
+        if (MD_HAS_ZERO)
+            zero[h] = MD_ZERO_LIES ? md_qparam<MD_ZERO_KIND>::value(q.zero[run][h]) : md_f32(q.zero[run][h]);
+    }
 }
 
 /* Sums of a run, scaled, are added. ones: sums of the activations. */

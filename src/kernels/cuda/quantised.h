@@ -326,15 +326,24 @@ template <bool is_first> MD_INLINE void md_mma_step(md_sum (&c)[4], const md_fra
 /* ---- Scales and zeros */
 template <int kind> struct md_qparam {
     enum { BYTES = kind == MD_OF_F32 ? 4 : 2 };
-    static __device__ __forceinline__ float get(const uint8_t *from, int i)
+    /* A load alone: nothing waits for it. */
+    static __device__ __forceinline__ uint32_t bits(const uint8_t *from, int i)
     {
         if constexpr (kind == MD_OF_F32)
-            return ((const float *)from)[i];
-        else if constexpr (kind == MD_OF_BF16)
-            return md_f32((uint32_t)((const uint16_t *)from)[i] << 16);
+            return ((const uint32_t *)from)[i];
         else
-            return md_up1_f16(((const uint16_t *)from)[i]);
+            return ((const uint16_t *)from)[i];
     }
+    static __device__ __forceinline__ float value(uint32_t bits)
+    {
+        if constexpr (kind == MD_OF_F32)
+            return md_f32(bits);
+        else if constexpr (kind == MD_OF_BF16)
+            return md_f32(bits << 16);
+        else
+            return md_up1_f16((uint16_t)bits);
+    }
+    static __device__ __forceinline__ float get(const uint8_t *from, int i) { return value(bits(from, i)); }
     static __device__ __forceinline__ void put(uint32_t to, float v)
     {
         if constexpr (kind == MD_OF_F32)

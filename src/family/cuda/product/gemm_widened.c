@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { ROWS, COLUMNS, DEPTHS, SPLIT, BLOCKS, DIRECT };
+enum { ROWS, COLUMNS, DEPTHS, SPLIT, BLOCKS, DIRECT, AHEAD };
 enum {
     LONGEST_RUN = 128,
     CHUNK_DEPTH = 64,
@@ -36,8 +36,8 @@ typedef struct widened_spec {
     uint32_t packs;
     md_dtype type, weights; /* in which is multiplied; of the weights */
     int32_t run, chunks; /* MD_RUN, MD_CHUNKS */
-    int32_t groups, depths, rows, split, stages, blocks, threads; /* rows: of the result, in a tile */
-    int32_t tiles; /* MD_TILES of a direct one; 0: it is none */
+    int32_t width, groups, depths, rows, split, stages, blocks, threads; /* width, rows: of the result, in a tile */
+    int32_t tiles, ahead; /* MD_TILES of a direct one; 0: it is none. MD_AHEAD */
     int64_t shared_bytes;
     int32_t most_depth;
     bool has_scale, has_zero;
@@ -75,17 +75,19 @@ static int32_t warpgroups(const widened_spec *s)
 static void set_tile(widened_spec *s, const md_fa_config *config)
 {
     s->rows = config->value[COLUMNS];
-    s->groups = config->value[ROWS] / 64;
+    s->width = config->value[ROWS];
+    s->groups = s->width / 64;
     s->split = config->value[SPLIT];
     s->blocks = config->value[BLOCKS];
     s->depths = config->value[DEPTHS];
     s->threads = 128 * s->groups * s->depths + 32;
     s->chunks = s->run == LONGEST_RUN || s->run == 0 ? 2 : 1;
     s->tiles = config->value[DIRECT];
+    s->ahead = config->value[AHEAD];
     if (s->tiles) {
-        s->threads = 128 / s->tiles * s->groups * s->depths;
+        s->threads = 32 * (s->width / 16 / s->tiles) * s->depths;
         s->stages = 0;
-        s->shared_bytes = INT64_C(2) * s->depths * s->rows * (64 * s->groups + 4) * 4;
+        s->shared_bytes = INT64_C(2) * s->depths * s->rows * (s->width + 4) * 4;
         return;
     }
     const int64_t stage = s->chunks * (s->rows * 128 + s->groups * chunk_bytes(s)),
@@ -99,6 +101,8 @@ static void set_tile(widened_spec *s, const md_fa_config *config)
 /* The ring and the sums of a tile have room. */
 static bool fits(const widened_spec *s, const md_dev_facts *facts)
 {
+    if (s->tiles ? s->width / 16 % s->tiles != 0 : s->groups == 0 || s->ahead > 1)
+        return false;
     const int32_t registers = facts->registers_per_sm / (warpgroups(s) * s->blocks) / 8 * 8;
     return s->threads <= MOST_THREADS && registers_of(s) <= MD_MIN(registers, 255) &&
            (s->tiles || s->stages >= MD_MAX(LEAST_STAGES, s->depths)) && s->shared_bytes <= MOST_SHARED / s->blocks;
@@ -183,7 +187,7 @@ static int64_t packed_bytes(const widened_spec *s, const md_fa_product *sized)
 
 static double blocks_of(const widened_spec *s, const md_fa_product *sized)
 {
-    return ceil((double)sized->rows / s->rows) * ceil((double)sized->columns / (64 * s->groups)) * s->split;
+    return ceil((double)sized->rows / s->rows) * ceil((double)sized->columns / s->width) * s->split;
 }
 
 /* ---- Cost */
@@ -272,7 +276,8 @@ static void print_defines(md_strbuf *out, const widened_spec *s)
 {
     const md_fa_define list[] = {{"GROUPS", s->groups},       {"DEPTHS", s->depths},     {"BN", s->rows},
                                  {"STAGES", s->stages},       {"BLOCKS", s->blocks},     {"RUN", s->run},
-                                 {"HAS_SCALE", s->has_scale}, {"HAS_ZERO", s->has_zero}, {"TILES", s->tiles}};
+                                 {"HAS_SCALE", s->has_scale}, {"HAS_ZERO", s->has_zero}, {"TILES", s->tiles},
+                                 {"WIDTH", s->width}, {"AHEAD", s->ahead}};
     print_packing(out, s);
     md_fa_print_defines(out, list, MD_COUNT(list));
     print_qparam(out, "SCALE_LIES_1", "SCALE_KIND_1", s->scale);
@@ -355,13 +360,14 @@ const md_fa_family md_fa_cuda_gemm_widened = {
     .name = "gemm_widened",
     .device = MD_DEV_CUDA,
     .takes_packed = true,
-    .n_fields = 6,
-    .field = {{"rows", 128, 3, {128, 64, 256}}, /* of the instruction: columns of the result */
+    .n_fields = 7,
+    .field = {{"rows", 128, 3, {128, 64, 256, 32, 16}, 2}, /* of the instruction: columns of the result */
               {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
               {"depths", 1, 3, {1, 2, 4, 8, 16}, 2},
               {"split", 1, 5, {1, 2, 3, 4, 8}},
-              {"blocks", 1, 3, {1, 2, 3, 4}, 1}, /* of an SM */
-              {"direct", 0, 1, {0, 4, 2, 1}, 3}},
+              {"blocks", 1, 3, {1, 2, 3, 4, 6}, 2}, /* of an SM */
+              {"direct", 0, 1, {0, 4, 2, 1}, 3},
+              {"ahead", 1, 1, {1, 2, 4, 8, 16}, 4}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
