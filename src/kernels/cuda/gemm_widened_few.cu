@@ -233,8 +233,10 @@ MD_INLINE void md_consume(md_tiles &s, md_ahead &ahead, md_warp &me, const md_pa
     }
     md_clear(s.ones);
     md_qparams_of q = ahead.q;
-    const uint4 *const here = me.reader.weights - (threadIdx.x & 31),
-                       *const then = has_next ? md_weights_of(p, next.column + me.column) : nullptr;
+    const uint4 *const here = me.reader.weights - (threadIdx.x & 31), *const then =
+                                                                          has_next ? md_weights_of(p, next.column +
+                                                                                                          me.column)
+                                                                                   : nullptr;
     MD_ROLLED for (int i = 1; i <= me.count; i++)
     {
         const bool is_last = i == me.count, reads = !is_last || has_next;

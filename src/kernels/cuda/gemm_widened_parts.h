@@ -133,8 +133,7 @@ MD_INLINE void md_qparams_of_run(float (&scale)[2], float (&zero)[2], const md_q
     MD_FOR (h, 2) {
         scale[h] = 1, zero[h] = 0;
         if (MD_HAS_SCALE)
-            scale[h] =
-                MD_SCALE_LIES_1 ? md_qparam<MD_SCALE_KIND_1>::value(q.scale[run][h]) : md_f32(q.scale[run][h]);
+            scale[h] = MD_SCALE_LIES_1 ? md_qparam<MD_SCALE_KIND_1>::value(q.scale[run][h]) : md_f32(q.scale[run][h]);
         if (MD_HAS_ZERO)
             zero[h] = MD_ZERO_LIES ? md_qparam<MD_ZERO_KIND>::value(q.zero[run][h]) : md_f32(q.zero[run][h]);
     }

@@ -160,6 +160,29 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return s.rows == 8 || s.rows < 2 * sized.rows;
 }
 
+/* Few rows have tiles of eight, and only they are made by warps. */
+static bool takes(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size)
+{
+    md_cg_product p;
+    if (!size || !md_fa_cuda_product_of(&p, target))
+        return true;
+    const bool is_few = md_st_points(target->program, p.n_rows, p.rows, size) <= 8;
+    switch (field) {
+    case ROWS:
+        return value >= 64 || is_few;
+    case COLUMNS:
+        return value == 8 || !is_few;
+    case DEPTHS:
+        return value <= 4 || is_few;
+    case DIRECT:
+        return value == 0 || is_few;
+    case AHEAD:
+        return value == 1 || is_few;
+    default:
+        return true;
+    }
+}
+
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
     const widened_spec *s = spec;
@@ -191,14 +214,16 @@ static double blocks_of(const widened_spec *s, const md_fa_product *sized)
 }
 
 /* ---- Cost */
+static double widening(const widened_spec *s)
+{
+    return md_dtype_bits(s->weights) == 4 ? WIDEN_HALVES : s->type == MD_BF16 ? WIDEN_BYTES : WIDEN_TO_F16;
+}
+
 /* Instructions of a warp for 16 of K, its share of runs included. */
 static double instructions(const widened_spec *s)
 {
-    const double widening = md_dtype_bits(s->weights) == 4 ? WIDEN_HALVES
-                            : s->type == MD_BF16           ? WIDEN_BYTES
-                                                           : WIDEN_TO_F16,
-                 runs = s->run > 0 ? 16.0 / s->run : 0;
-    return widening + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
+    const double runs = s->run > 0 ? 16.0 / s->run : 0;
+    return widening(s) + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
 }
 
 /* Blocks that run at once. */
@@ -214,6 +239,50 @@ static double rounds_of(const widened_spec *s, const md_dev_facts *facts, double
     return ceil(blocks / (double)at_once(s, facts));
 }
 
+/* Clocks of a us. */
+static double clock_of(const md_dev_facts *facts)
+{
+    return facts->gflops / (MD_MAX(facts->threads, 1) * FLOPS_A_CLOCK) * 1e3;
+}
+
+static double norm3(double a, double b, double c)
+{
+    return pow(pow(a, 3) + pow(b, 3) + pow(c, 3), 1.0 / 3);
+}
+
+/* Few rows by warps: what all issue, the bytes, and the units that a warp waits for one after the other. */
+static double direct_us(const widened_spec *s, const md_dev_facts *facts, const md_fa_product *sized)
+{
+    const double sms = MD_MAX(facts->threads, 1), blocks = blocks_of(s, sized), eighths = s->rows / 8,
+                 turns = rounds_of(s, facts, blocks), warps = fmin(ceil(blocks / sms), s->blocks) * s->threads / 32,
+                 steps = CHUNK_DEPTH / 16 * s->chunks, /* of a unit */
+        units = turns * ceil((double)chunks_of(s, sized->depth) / s->chunks / s->split / s->depths),
+                 runs = s->run > 0 ? steps * 16 / s->run : 0;
+    const double instructions = steps * (s->tiles * (widening(s) + FEW_STEP) + eighths * FEW_PAIR) +
+                                runs * s->tiles * eighths * FEW_RUN * (1 + s->has_zero) + FEW_UNIT,
+                 issued = FEW_ISSUED * pow(fmin(warps / 4 / FEW_ENOUGH, 1), FEW_FEWER), /* by a scheduler in a clock */
+        issue = units * warps * instructions / 4 / (issued * clock_of(facts)),
+                 memory = sized->bytes / (md_fa_cuda_bytes_per_us(facts) * FEW_MEMORY),
+                 waits = units * (s->ahead > 1 ? FEW_WAIT_AHEAD : FEW_WAIT),
+                 end = FEW_END + FEW_SUM * s->depths + (s->split > 1 ? FEW_MEET : 0);
+    return norm3(issue, memory, waits) + turns * end + FEW_START;
+}
+
+/* Weights that come through shared memory. */
+static double shared_us(const widened_spec *s, const md_dev_facts *facts, const md_fa_product *sized)
+{
+    const double sms = MD_MAX(facts->threads, 1), blocks = blocks_of(s, sized), clock = clock_of(facts),
+                 rounds = rounds_of(s, facts, blocks), together = fmin(ceil(blocks / sms), s->blocks),
+                 warps = together * s->groups * s->depths, /* of a scheduler, a quarter of an SM */
+        steps = 4.0 * (double)chunks_of(s, sized->depth) / s->split / s->depths;
+    const double issue = rounds * warps * steps * instructions(s) /
+                         (ISSUED * pow(fmin(warps / ENOUGH_WARPS, 1), FEWER_WARPS) * clock),
+                 multiply = rounds * warps * steps * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
+                 rows_bytes = blocks * s->rows * (double)sized->depth / s->split * 2, /* from the L2 */
+        memory = sized->bytes / (md_fa_cuda_bytes_per_us(facts) * MEMORY) + rows_bytes / L2_RATE;
+    return norm3(issue, multiply, memory) + START + (s->split > 1 ? MEET : 0) + (double)s->rows * s->depths * SUMS;
+}
+
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
     const widened_spec *s = known;
@@ -221,23 +290,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (!sized)
         return;
-    const double sms = MD_MAX(target->facts->threads, 1), blocks = blocks_of(s, sized),
-                 clock = target->facts->gflops / (sms * FLOPS_A_CLOCK) * 1e3, /* of a us */
-        rounds = rounds_of(s, target->facts, blocks), together = fmin(ceil(blocks / sms), s->blocks),
-                 warps = together * s->groups * s->depths, /* of a scheduler, a quarter of an SM */
-        steps = 4.0 * (double)chunks_of(s, sized->depth) / s->split / s->depths,
-                 results = (double)sized->rows * (double)sized->columns;
-    const double issue = rounds * warps * steps * instructions(s) /
-                         (ISSUED * pow(fmin(warps / ENOUGH_WARPS, 1), FEWER_WARPS) * clock),
-                 multiply = rounds * warps * steps * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
-                 rows_bytes = blocks * s->rows * (double)sized->depth / s->split * 2, /* from the L2 */
-        memory = sized->bytes / (md_fa_cuda_bytes_per_us(target->facts) * MEMORY) + rows_bytes / L2_RATE;
-    const double us = pow(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3), 1.0 / 3) + START +
-                      (s->split > 1 ? MEET : 0) + (double)s->rows * s->depths * SUMS +
-                      md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
-    md_fa_cuda_product_time_features(out, us, 1);
+    const double sms = MD_MAX(target->facts->threads, 1), results = (double)sized->rows * (double)sized->columns,
+                 epilogue = md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
+    md_fa_cuda_product_time_features(
+        out, (s->tiles ? direct_us(s, target->facts, sized) : shared_us(s, target->facts, sized)) + epilogue, 1);
 }
-
 /* ---- Text */
 static void print_instruction(md_strbuf *out, const widened_spec *s)
 {
@@ -277,7 +334,7 @@ static void print_defines(md_strbuf *out, const widened_spec *s)
     const md_fa_define list[] = {{"GROUPS", s->groups},       {"DEPTHS", s->depths},     {"BN", s->rows},
                                  {"STAGES", s->stages},       {"BLOCKS", s->blocks},     {"RUN", s->run},
                                  {"HAS_SCALE", s->has_scale}, {"HAS_ZERO", s->has_zero}, {"TILES", s->tiles},
-                                 {"WIDTH", s->width}, {"AHEAD", s->ahead}};
+                                 {"WIDTH", s->width},         {"AHEAD", s->ahead}};
     print_packing(out, s);
     md_fa_print_defines(out, list, MD_COUNT(list));
     print_qparam(out, "SCALE_LIES_1", "SCALE_KIND_1", s->scale);
@@ -361,15 +418,16 @@ const md_fa_family md_fa_cuda_gemm_widened = {
     .device = MD_DEV_CUDA,
     .takes_packed = true,
     .n_fields = 7,
-    .field = {{"rows", 128, 3, {128, 64, 256, 32, 16}, 2}, /* of the instruction: columns of the result */
+    .field = {{"rows", 128, 4, {128, 64, 256, 32, 16}, 1}, /* of the instruction: columns of the result */
               {"columns", 16, 9, {16, 8, 32, 64, 24, 48, 40, 96, 128}},
-              {"depths", 1, 3, {1, 2, 4, 8, 16}, 2},
+              {"depths", 1, 5, {1, 2, 4, 8, 16}},
               {"split", 1, 5, {1, 2, 3, 4, 8}},
-              {"blocks", 1, 3, {1, 2, 3, 4, 6}, 2}, /* of an SM */
-              {"direct", 0, 1, {0, 4, 2, 1}, 3},
-              {"ahead", 1, 1, {1, 2, 4, 8, 16}, 4}},
+              {"blocks", 1, 4, {1, 2, 3, 4, 6}, 1}, /* of an SM */
+              {"direct", 0, 3, {0, 4, 2, 1}, 1, .is_quiet = true},
+              {"ahead", 1, 2, {1, 4, 2, 8, 16}, 3, .is_quiet = true}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
+    .takes = takes,
     .numeric = numeric,
 };

@@ -31,4 +31,23 @@ MD_FIT(START, 1)
 MD_FIT(MEET, 4.2)
 MD_FIT(SUMS, 0.002)
 
+/* Few rows by warps. Instructions beside the widening: of 16 columns for 16 of K, of eight rows for that, of eight rows
+ * of a run of 16 columns, of a unit; how many a scheduler issues in a clock if it has so many warps, and how they become
+ * fewer with fewer; the part of the memory rate; us of a wait for a unit, and for one that was asked for; of the end of
+ * a tile, of each of the sums of a result there, of a cluster that meets; of the start. */
+MD_FIT(FEW_STEP, 7.6)
+MD_FIT(FEW_PAIR, 1.15)
+MD_FIT(FEW_RUN, 4.64)
+MD_FIT(FEW_UNIT, 20)
+MD_FIT(FEW_ISSUED, 0.762)
+MD_FIT(FEW_ENOUGH, 3)
+MD_FIT(FEW_FEWER, 0.676)
+MD_FIT(FEW_MEMORY, 1.1)
+MD_FIT(FEW_WAIT, 1.15)
+MD_FIT(FEW_WAIT_AHEAD, 0.247)
+MD_FIT(FEW_END, 0.939)
+MD_FIT(FEW_SUM, 0.0665)
+MD_FIT(FEW_MEET, 0.629)
+MD_FIT(FEW_START, 1.8)
+
 #endif
