@@ -1,7 +1,8 @@
 /* What the first call of a shape costs over a later one: bench_new_shapes [SHAPES [rows|products [split]]]. 40 ops are
  * alive, or 8 of products, among whose variants are the library's; nothing may be compiled. Not a test.
  *
- * A JSON line for all shapes, and one for their second half: in the first, libraries still load for hints. split: the
+ * A JSON line for all shapes, and one for their second half: in the first, libraries still load for hints. `slow`:
+ * calls above 40 us, and in how many of them the thread waited, was interrupted, or touched new pages. split: the
  * plan is asked for before the first call, which then only launches; lines for both. */
 #include "md_build_config.h"
 
@@ -15,8 +16,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum { MOST_LIVE = 40, TENSORS = 3 };
+enum { MOST_LIVE = 40, TENSORS = 3, SLOW_US = 40 };
 
 typedef struct kind {
     const char *formula;
@@ -47,7 +49,17 @@ static void draw_sizes(char *out, size_t n, const md_op *o, uint32_t seed)
 
 typedef struct times {
     double choose_ns, first_ns, warm_ns; /* choose: without `splits` 0 */
+    long waits, interrupts, pages; /* of the thread in the first call */
 } times;
+
+static void count(times *t, int sign)
+{
+    struct rusage u;
+    getrusage(RUSAGE_THREAD, &u);
+    t->waits += sign * u.ru_nvcsw;
+    t->interrupts += sign * u.ru_nivcsw;
+    t->pages += sign * u.ru_minflt;
+}
 
 /* The time of the first call, and of the fourth. */
 static void time_shape(times *out, void *memory, uint32_t seed, bool splits)
@@ -64,6 +76,8 @@ static void time_shape(times *out, void *memory, uint32_t seed, bool splits)
         t[i].data = (char *)memory + (size_t)i * ((size_t)1 << 27);
         arg[i] = md_t(&t[i]);
     }
+    *out = (times){0};
+    count(out, -1);
     uint64_t start = md_clock_ns();
     if (splits)
         CHECK(md_choice_of(&choice, o, arg, n));
@@ -71,6 +85,7 @@ static void time_shape(times *out, void *memory, uint32_t seed, bool splits)
     start = md_clock_ns();
     CHECK(md_call(o, stream, arg, n));
     out->first_ns = (double)(md_clock_ns() - start);
+    count(out, 1);
     CHECK(md_sync(context, stream));
     CHECK(md_call(o, stream, arg, n));
     CHECK(md_call(o, stream, arg, n));
@@ -84,16 +99,21 @@ static void time_shape(times *out, void *memory, uint32_t seed, bool splits)
 static void print(const char *what, const char *part, const times *t, long n, bool is_choice)
 {
     double *us = malloc((size_t)n * sizeof *us), *warm = malloc((size_t)n * sizeof *warm);
+    long slow[4] = {0};
     for (long k = 0; k < n; k++) {
         warm[k] = t[k].warm_ns / 1e3;
         us[k] = is_choice ? t[k].choose_ns / 1e3 : (t[k].first_ns - t[k].warm_ns) / 1e3;
+        const long of[4] = {1, t[k].waits > 0, t[k].interrupts > 0, t[k].pages > 0};
+        for (int i = 0; i < 4 && us[k] > SLOW_US; i++)
+            slow[i] += of[i];
     }
     md_sort_doubles(us, (size_t)n);
     md_sort_doubles(warm, (size_t)n);
     printf("{\"case\": \"new shapes, %d ops of %s\", \"part\": \"%s\", \"n\": %ld, \"%s_us_p50\": %.2f, \"p90\": %.2f, "
-           "\"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"emitted\": %llu}\n",
+           "\"p99\": %.2f, \"max\": %.2f, \"warm_us\": %.2f, \"slow\": [%ld, %ld, %ld, %ld], \"emitted\": %llu}\n",
            live, what, part, n, is_choice ? "choose" : "over_warm", us[n / 2], us[n * 9 / 10], us[n * 99 / 100],
-           us[n - 1], warm[n / 2], (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
+           us[n - 1], warm[n / 2], slow[0], slow[1], slow[2], slow[3],
+           (unsigned long long)(md_bd_count(context->builder)->emitted - compiled));
     free(us);
     free(warm);
 }
