@@ -234,6 +234,60 @@ static void test_threads(void **unused)
     (void)unused;
 }
 
+/* What a thread makes: an op of its own, in the context that all share or, NULL, in one of its own. */
+typedef struct maker {
+    md_context *in;
+    data *shared;
+    int number;
+} maker;
+
+static void *make_and_call(void *user)
+{
+    const maker *m = user;
+    md_context *own = NULL;
+    md_op *op = NULL;
+    char name[16];
+    data *d = make_data();
+    snprintf(name, sizeof name, "P%d", m->number);
+    if ((!m->in && md_context_create(&own, &on_host) != MD_OK) ||
+        md_op_create(&op, m->in ? m->in : own, plain,
+                     &(md_op_options){.constant = "W", .pin = pin, .idle_tune = -1, .name = name}) != MD_OK)
+        abort();
+    for (int i = 0; i < 6; i++)
+        if (call(op, d, i % 2 ? m->shared->w : m->shared->v, 1 + i % 3, 64, 64) != MD_OK)
+            abort();
+    for (int64_t n = 0; n < 64; n++) { /* the last call: three rows of weights w */
+        double sum = 0.0;
+        for (int64_t k = 0; k < 64; k++)
+            sum += (double)d->x[128 + k] * (double)m->shared->w[64 * n + k];
+        if (!(sum - (double)d->y[128 + n] < 1e-4 && (double)d->y[128 + n] - sum < 1e-4))
+            abort();
+    }
+    md_op_destroy(&op);
+    md_context_destroy(&own);
+    free(d);
+    return NULL;
+}
+
+/* Threads that make ops with constants at once, in one context and each in its own, which end while others call. */
+static void test_makers(void **unused)
+{
+    enum { MAKERS = N_THREADS };
+    begin();
+    data *d = make_data();
+    pthread_t thread[MAKERS];
+    maker m[MAKERS];
+    for (int i = 0; i < MAKERS; i++) {
+        m[i] = (maker){i % 2 ? context : NULL, d, i};
+        assert_int_equal(pthread_create(&thread[i], NULL, make_and_call, &m[i]), 0);
+    }
+    for (int i = 0; i < MAKERS; i++)
+        pthread_join(thread[i], NULL);
+    free(d);
+    end(NULL);
+    (void)unused;
+}
+
 /* A sequence, a resolved launch and MD_SELECT_MEASURE use what is packed. */
 static void test_ways(void **unused)
 {
@@ -295,7 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_formulas),
                                        cmocka_unit_test(test_once),      cmocka_unit_test(test_bound),
-                                       cmocka_unit_test(test_threads),   cmocka_unit_test(test_ways),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_threads),   cmocka_unit_test(test_makers),
+                                       cmocka_unit_test(test_ways),      cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
