@@ -31,7 +31,8 @@ typedef struct variant_case {
     uint64_t seed;
 } variant_case;
 
-/** Of all texts a part is checked: MD_TEST_EFFORT, a seventh by default, by MD_TEST_SEED. The others count as right.
+/** Of all texts a part is checked: MD_TEST_EFFORT, one in twenty by default, by MD_TEST_SEED, and each that has
+ * something new (variant_sample.c). The others count as right.
  * `variant` for every stage that it is made for (else nest). False with a reason in `text`; *skipped (may be NULL)
  * says that the variant does not apply to any stage, is not legal there, or its envelope does not hold, and nothing
  * was compared. */

@@ -1,4 +1,4 @@
-/* What variant.c and variant_data.c share. */
+/* What the files of variant.h share. */
 #ifndef MD_TESTS_SUPPORT_VARIANT_INTERNAL_H
 #define MD_TESTS_SUPPORT_VARIANT_INTERNAL_H
 
@@ -26,6 +26,7 @@ typedef struct variant_bench {
     md_kn_report report; /* what was reported, wherever kernels wrote it */
     char *device[MD_FX_MAX_TENSORS]; /* the buffers on a device whose memory the CPU does not read; else NULL */
     bool is_left_out; /* of the part of all texts that is compiled */
+    bool has_news; /* it was left out, but its text has what no text before had */
     uint64_t random;
 } variant_bench;
 
@@ -40,5 +41,11 @@ md_status variant_send(variant_bench *b, md_dev_report *report);
 md_status variant_bring_back(variant_bench *b, const md_dev_report *report);
 /** With AddressSanitizer: makes reads beside the tensors fail, or allows them again. */
 void variant_guard(const variant_bench *b, bool on);
+
+/** True if a text has a line of its configuration, or two numbers in such lines, that no text before had. keeps: this
+ * text is one of those from now on. */
+bool variant_is_new(const md_kn_source *source, bool keeps);
+/** The part that is compiled anyway: MD_TEST_EFFORT, one in twenty by default, by MD_TEST_SEED. */
+bool variant_is_drawn(const variant_case *c, const md_fa_family *family, const md_fa_config *config);
 
 #endif

@@ -1,7 +1,7 @@
 /* Notes which code runs: what tools/mutate --make-reach builds calls this at each block (-fsanitize-coverage=trace-pc).
  * Each object that is loaded has a file in the folder REACH_DIR with a byte for each byte of its code, shared by all
- * processes and called <build id>-<address of the code>. Nothing is lost where a process is killed. With REACH_ONCE set,
- * a block's call becomes an instruction without effect once it was noted: then a test takes no longer than without. */
+ * processes and called <build id>-<address of the code>. Nothing is lost where a process is killed. With REACH_ONCE a
+ * block's call becomes an instruction without effect once it was noted: then a test takes no longer than without. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -138,8 +138,8 @@ static module *find(uintptr_t pc)
     return &modules[i];
 }
 
-/* The call before pc does nothing from now on. The eight bytes around it that are replaced at once lie in one line of the
- * cache, so that other threads run the old instruction or the new one; a call in two lines stays. */
+/* The call before pc does nothing from now on. The eight bytes around it that are replaced at once lie in one line of
+ * the cache, so that other threads run the old instruction or the new one; a call in two lines stays. */
 static void take_out(uintptr_t pc)
 {
     enum { CALL = 5, LINE = 64, DIRECT = 0xe8 };
