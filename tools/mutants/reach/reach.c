@@ -138,14 +138,32 @@ static module *find(uintptr_t pc)
     return &modules[i];
 }
 
+/* True for a call of __sanitizer_cov_trace_pc by way of the table of functions. What stands before pc may be the call of
+ * a function that ended by jumping there. */
+static bool is_note(uintptr_t call)
+{
+    enum { CALL = 5, DIRECT = 0xe8 };
+    int32_t distance;
+    memcpy(&distance, (char *)call + 1, sizeof distance);
+    const unsigned char *at = (unsigned char *)(call + CALL + (uintptr_t)(intptr_t)distance);
+    if (*(unsigned char *)call != DIRECT)
+        return false;
+    at += !memcmp(at, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0;
+    at += *at == 0xf2;
+    if (memcmp(at, "\xff\x25", 2))
+        return false;
+    memcpy(&distance, at + 2, sizeof distance);
+    return *(void (**)(void))(at + 6 + distance) == __sanitizer_cov_trace_pc;
+}
+
 /* The call before pc does nothing from now on. The eight bytes around it that are replaced at once lie in one line of
  * the cache, so that other threads run the old instruction or the new one; a call in two lines stays. */
 static void take_out(uintptr_t pc)
 {
-    enum { CALL = 5, LINE = 64, DIRECT = 0xe8 };
+    enum { CALL = 5, LINE = 64 };
     static const unsigned char nothing[CALL] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
     const uintptr_t call = pc - CALL, line = call & ~(uintptr_t)(LINE - 1);
-    if (*(unsigned char *)call != DIRECT || ((pc - 1) & ~(uintptr_t)(LINE - 1)) != line)
+    if (!is_note(call) || ((pc - 1) & ~(uintptr_t)(LINE - 1)) != line)
         return;
     const uintptr_t at = call + 8 > line + LINE ? line + LINE - 8 : call;
     uint64_t old = __atomic_load_n((uint64_t *)at, __ATOMIC_RELAXED), new;
