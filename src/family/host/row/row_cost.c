@@ -246,6 +246,18 @@ static double idle_of(const md_fa_target *target, const md_fa_row *row, const in
     return ceil(columns / lanes) * lanes / columns;
 }
 
+/* A line is read into the cache before it is written. Nontemporal stores save that, but for the ends of rows that share
+ * a line; a result that would have fitted the cache is then read from memory. */
+static double lines_bytes(const md_fa_target *target, const estimate *e, double stored, const int64_t *size)
+{
+    enum { LINE = 64 };
+    if (!e->row->is_streaming)
+        return stored;
+    if (!can_stream(target, size))
+        return 2 * stored;
+    return fmod(stored, LINE * fmax(e->rows, 1)) == 0 ? 0 : 2 * LINE * e->rows;
+}
+
 static void row_features(md_fa_features *out, const md_fa_target *target, const void *spec, const int64_t *size)
 {
     const md_fa_row *row = spec;
@@ -276,10 +288,7 @@ static void row_features(md_fa_features *out, const md_fa_target *target, const 
     *out = (md_fa_features){.ops_rate = 1, .launches = 1};
     out->parallel =
         md_fa_host_parallel(ceil((double)geometry.launch[0].blocks / (double)geometry.launch[0].grain), target->facts);
-    /* A line is read into the cache before it is written. Nontemporal stores save that, but a result that would have
-     * fitted the cache is then read from memory. */
-    double extra = !row->is_streaming ? 1 : can_stream(target, size) ? 0 : 2;
-    out->memory_bytes = (bytes + extra * stored) * column_factor(&e);
+    out->memory_bytes = (bytes + lines_bytes(target, &e, stored, size)) * column_factor(&e);
     for (int32_t i = 0; i < e.n_passes; i++) {
         counter c = {.target = target,
                      .stage = st,
