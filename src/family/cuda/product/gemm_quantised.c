@@ -114,6 +114,17 @@ static bool needs_few_registers(const quantised_spec *s, int32_t threads)
            s->rows * s->columns * s->warps_depth <= FEW_SUMS * threads;
 }
 
+/* Registers that a thread is expected to take; with qparams kernels were seen to take all. */
+static int32_t registers_of(const quantised_spec *s, int32_t threads, bool has_room)
+{
+    enum { OTHERS = 64, MOST = 255, FEW = 128 };
+    const int64_t sums = (int64_t)s->rows * s->columns * s->tiled.p.n_products * s->warps_depth / threads,
+                  pieces = 4 * pieces_of(s) / threads;
+    if (has_room)
+        return FEW;
+    return has_qparams(s) ? MOST : (int32_t)MD_MIN(OTHERS + sums + pieces, MOST);
+}
+
 static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_config *config,
                      const md_cg_quantised_product *q)
 {
@@ -135,7 +146,8 @@ static void set_tile(quantised_spec *s, const md_fa_target *target, const md_fa_
                   blocks = MD_MAX(MOST_THREADS / threads, 1);
     const bool has_room = needs_few_registers(s, threads);
     s->blocks = has_room ? 2 * blocks : blocks;
-    const md_fa_cuda_load load = {.threads = threads, .registers = has_room ? 128 : 255, .shared_bytes = shared_of(s)};
+    const md_fa_cuda_load load = {
+        .threads = threads, .registers = registers_of(s, threads, has_room), .shared_bytes = shared_of(s)};
     *t = (md_fa_cuda_tiles){.threads = threads,
                             .shared_bytes = load.shared_bytes,
                             .rows = s->rows,
@@ -204,7 +216,10 @@ static bool is_odd(const quantised_spec *s, int32_t operand, int64_t depth)
 /* Instructions of all warps of a block to copy an operand's pieces of a stage. */
 static double copying(const quantised_spec *s, int32_t operand, int64_t depth)
 {
-    const double a_piece = is_odd(s, operand, depth) ? ODD_ELEMENT * 128 / md_dtype_bits(dtype_of(s, operand)) : PIECE;
+    const int32_t bits = md_dtype_bits(dtype_of(s, operand));
+    const double a_piece = !is_odd(s, operand, depth) ? PIECE
+                           : bits < 8                 ? ODD_PART * 128 / bits
+                                                      : (bits > 8 ? ODD_HALF : ODD_ELEMENT) * 128 / bits;
     return a_piece * (double)pieces_of_operand(s, operand) / 32;
 }
 

@@ -23,31 +23,34 @@
 
 /* Instructions of a warp: to widen eight elements of 4 bits, of 8 bits to bf16, and to f16; to multiply 16 x 8 sums by
  * 16 of K (as many issues as it takes); to add such sums of a run, and to find the qparams of eight lines; to copy a
- * piece of each thread, and an element of one whose line begins anywhere, and a qparam of such a line. */
+ * piece of each thread, and an element of one whose line begins anywhere (of fewer than 8 bits, of 8, of more), and a
+ * qparam of such a line. */
 MD_FIT(WIDEN_HALVES, 14.33)
-MD_FIT(WIDEN_BYTES, 19.36)
+MD_FIT(WIDEN_BYTES, 17.16)
 MD_FIT(WIDEN_TO_F16, 8)
-MD_FIT(MULTIPLY, 3.25)
+MD_FIT(MULTIPLY, 3.082)
 MD_FIT(QPARAM_SUMS, 2)
-MD_FIT(QPARAM_LINE, 27.08)
-MD_FIT(PIECE, 18.11)
-MD_FIT(ODD_ELEMENT, 30.38)
-MD_FIT(ODD_QPARAM, 48.34)
+MD_FIT(QPARAM_LINE, 16.64)
+MD_FIT(PIECE, 24.47)
+MD_FIT(ODD_PART, 27.5)
+MD_FIT(ODD_ELEMENT, 29.58)
+MD_FIT(ODD_HALF, 52.09)
+MD_FIT(ODD_QPARAM, 52.35)
 
 /* Instructions that an SM issues in a clock if it holds so many warps, and how they become fewer with fewer warps;
  * operations of f32 that it does; the part of the memory rate; us of a stage that waits for the one before, of one
  * with such lines, what such qparams add, of the start, and of the launch that adds up slices; results a us that it
  * adds. */
-MD_FIT(ISSUED, 2.258)
-MD_FIT(ENOUGH_WARPS, 16.43)
-MD_FIT(FEWER_WARPS, 0.5969)
+MD_FIT(ISSUED, 2.348)
+MD_FIT(ENOUGH_WARPS, 16)
+MD_FIT(FEWER_WARPS, 0.7765)
 MD_FIT(FLOPS_A_CLOCK, 256)
 MD_FIT(MEMORY, 0.9384)
-MD_FIT(LATENCY, 0.3839)
-MD_FIT(ODD_LATENCY, 0.9018)
-MD_FIT(ODD_QPARAM_LATENCY, 0.4451)
-MD_FIT(START, 3.86)
-MD_FIT(SUM, 2.062)
-MD_FIT(SUM_RATE, 4.256e5)
+MD_FIT(LATENCY, 0.3169)
+MD_FIT(ODD_LATENCY, 1.02)
+MD_FIT(ODD_QPARAM_LATENCY, 2.95)
+MD_FIT(START, 3.015)
+MD_FIT(SUM, 2.245)
+MD_FIT(SUM_RATE, 4.659e5)
 
 #endif
