@@ -1,8 +1,10 @@
 /* Very short rows, one thread for each. All elements are read into registers, then each level goes over them, then the
- * stores. A row is MD_VECTORS vectors and, at its end, less than a vector more; vectors begin at its first element. */
+ * stores. A row is MD_VECTORS vectors and, at its end, less than a vector more; vectors begin at its first element. Of
+ * single elements (MD_VL 1) more than half are there, so that the others alone are asked for. */
 #include "md_config.h"
 #define MD_INSIDE 1
 #include "prelude.h"
+#define MD_SEEN (MD_GUARDED && MD_VL == 1 ? MD_VECTORS : 0)
 #include "row.h"
 #include "md_expr.h"
 #include "row_group.h"
@@ -26,11 +28,8 @@
 /* Weights of one vector are loaded with the row, those of more when they are stored: registers would be few. */
 enum { MD_WEIGHTS_FIRST = MD_HAS_ELEMENTS && MD_VECTORS == 1 };
 
-MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores)
+template <int md_sure> MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores)
 {
-    MD_ROW_AT(p, number);
-    md_row row;
-    md_start(MD_X p, &row);
     md_layout at = md_lay_out(row.count, 0, 0);
     at.edge_at = row.count / MD_VL * MD_VL;
     at.edge.hi = (int)(row.count - at.edge_at);
@@ -68,6 +67,16 @@ MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores)
         }
     }
     md_row_store(MD_X p, &row);
+}
+MD_INLINE void md_one_row(const md_params *p, int64_t number, bool stores)
+{
+    MD_ROW_AT(p, number);
+    md_row row;
+    md_start(MD_X p, &row);
+    if (MD_GUARDED && MD_VL == 1 && __all_sync(MD_ALL_LANES, row.count > MD_VECTORS / 2))
+        md_row_with<MD_VECTORS / 2 + 1>(MD_X p, row, stores);
+    else
+        md_row_with<0>(MD_X p, row, stores);
 }
 
 extern "C" __global__ void __launch_bounds__(MD_BLOCK_THREADS, MD_MIN_BLOCKS)

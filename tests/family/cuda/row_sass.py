@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How rows of single elements load, in machine code: all elements of a thread are under way before the first is used.
+"""How rows of single elements load, in machine code: all elements of a thread are under way before the first is used. And how
+many shuffles several rows at once take until their results are stored.
 
     row_sass.py TEST_CUDA_TILE
 
@@ -16,7 +17,8 @@ import tempfile
 
 import chain_sass
 
-ROWS_AT_ONCE = {"align3": 1, "align4": 2}
+ROWS_AT_ONCE = {"align3": 1, "align4": 2, "align5": 4}
+MOST_SHUFFLES = {"align5": 17}  # of two levels for four rows whose parts meet together (16); 40 if each row's met alone
 
 
 def together(code):
@@ -38,13 +40,18 @@ def together(code):
 
 def complaints(tool, path):
     name = os.path.basename(path)
-    m = re.search(r"row_persistent-lanes\d+_vecs(\d+)_.*_(align[34])", name)
+    m = re.search(r"row_persistent-lanes\d+_vecs(\d+)_.*_(align[345])", name)
     if not m:
         return
-    found, least = together(list(chain_sass.instructions(tool, path))), int(m.group(1)) * ROWS_AT_ONCE[m.group(2)]
+    code = list(chain_sass.instructions(tool, path))
+    found, least = together(code), int(m.group(1)) * ROWS_AT_ONCE[m.group(2)]
     print(f"{name}: {found} loads together, at least {least}")
     if found < least:
         yield f"{name}: only {found} loads are under way together, and a thread has {least} elements"
+    shuffles, apart, stores = (sum(text.startswith(op) for _, text in code) for op in ("SHFL", "WARPSYNC.COLL", "STG"))
+    shuffles -= apart  # many have a second form for warps that are not together
+    if shuffles > MOST_SHUFFLES.get(m.group(2), shuffles) * stores:
+        yield f"{name}: {shuffles} shuffles in front of {stores} stores"
 
 
 def main():

@@ -125,6 +125,9 @@ static const struct {
     {RMS_NORM, "row_persistent/lanes16_vecs8_rows8_keep0_align4", MD_BF16, 64},
     {"Y[a] = argmax[n](X[a,n])", "row_persistent/lanes32_vecs14_rows4_keep0_align3", MD_F32, 48},
     {"Y[a] = argmax[n](X[a,n])", "row_persistent/lanes32_vecs10_rows16_keep0_align4", MD_F32, 64},
+    {"Y[a] = var[n](X[a,n])", "row_persistent/lanes32_vecs8_rows4_keep0_align5", MD_BF16, 64},
+    {"Y[a] = var[n](X[a,n])", "row_thread/vecs4_threads128_keep0_align3", MD_BF16, 32},
+    {LAYER_NORM, "row_thread/vecs8_threads256_keep0_align3", MD_F32, 40},
 };
 
 static void compile(size_t i, int capability)

@@ -37,10 +37,12 @@ static bool is_tight(int32_t lanes, int32_t vectors, int64_t whole)
     return true;
 }
 
-/* Groups inside a warp, since each further row's exchange would need memory of its own; few elements of each row. */
-static bool may_be_at_once(const md_fa_cuda_row *row)
+/* Groups inside a warp, since each further row's exchange would need memory of its own; few elements of each row,
+ * fewer where results along the rows need addresses and weights, too. */
+static bool may_be_at_once(const md_fa_target *target, const md_fa_cuda_row *row)
 {
-    return row->lanes <= 32 && row->vectors * md_fa_cuda_row_at_once(row->align) <= 32;
+    const int32_t most = md_fa_stage(target)->row.has_elements ? 32 : 48;
+    return row->lanes <= 32 && row->vectors * md_fa_cuda_row_at_once(row->align) <= most;
 }
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -62,7 +64,7 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     const int32_t at_once = md_fa_cuda_row_at_once(row.align);
     if (row.align == MD_FA_CUDA_SINGLE && row.lanes < 32)
         return false;
-    if (at_once > 1 && !may_be_at_once(&row))
+    if (at_once > 1 && !may_be_at_once(target, &row))
         return false;
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
@@ -93,10 +95,9 @@ const md_fa_family md_fa_cuda_row_persistent = {
               {"keep", 0, 2, {0, 1}},
               {"align",
                1,
-               5,
+               6,
                {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_ANY, MD_FA_CUDA_STRIDED, MD_FA_CUDA_SINGLE, MD_FA_CUDA_SINGLE2,
-                MD_FA_CUDA_SINGLE4},
-               1},
+                MD_FA_CUDA_SINGLE4}},
               {"occupancy", 0, 1, {0, 1, 2}, 2}},
     .kind = &md_fa_cuda_row_kind,
     .spec_of = spec_of,

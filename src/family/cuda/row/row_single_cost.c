@@ -36,7 +36,8 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row_fixed *f
     const md_st_row *row = &md_fa_stage(target)->row;
     const int32_t k = is_warp(f);
     const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads,
-                 steps = levels * (5 + (f->lanes > 32 ? 4 : 0)), idle = md_fa_cuda_row_own(f->vectors, held) - held;
+                 steps = f->lanes > 1 ? levels * (5 + (f->lanes > 32 ? 4 : 0)) : 0,
+                 idle = md_fa_cuda_row_own(f->vectors, held) - held;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
     const double element = ELEMENT_SLOTS[k] * (1 + 0.3 * levels + 0.7 * stores) + WEIGHT_SLOTS[k] * weights +
                            EXP_SLOTS[k] * work.transcendental +

@@ -9,6 +9,7 @@
 extern const md_fa_family md_fa_cuda_row_thread; /* defined at the end of this file */
 
 enum { VECTORS, THREADS, KEEP, ALIGN };
+enum { MOST_VECTORS = 4 }; /* of more than an element */
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
@@ -28,12 +29,21 @@ static bool spec_of(void *spec, const md_fa_target *target, const md_fa_config *
     return true;
 }
 
+/* Of single elements a thread has room for a power of two, more than half of it used. */
+static bool holds_tightly(int32_t vectors, int64_t n)
+{
+    return (vectors & (vectors - 1)) == 0 && n <= vectors && n > vectors / 2;
+}
+
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
     const md_fa_cuda_row row = row_of(config);
     int64_t n = md_st_size(target->program, md_fa_stage(target)->axis, size);
-    int64_t whole = n / md_fa_cuda_width(target->program, target->stage);
-    if (MD_MAX(whole, 1) != row.vectors || (row.keeps && !md_fa_cuda_row_can_keep(target)))
+    const bool is_single = md_fa_cuda_row_is_single(row.align);
+    const int64_t whole = MD_MAX(n / md_fa_cuda_row_width(target, &row), 1);
+    if (is_single ? !holds_tightly(row.vectors, whole) : whole != row.vectors || whole > MOST_VECTORS)
+        return false;
+    if (row.keeps && !md_fa_cuda_row_can_keep(target))
         return false;
     return md_fa_cuda_row_fits(target, &row, size);
 }
@@ -50,6 +60,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 {
     md_fa_fixed room;
     const md_fa_cuda_row_fixed *f = md_fa_fixed_of(&room, &md_fa_cuda_row_thread, target, config);
+    if (md_fa_cuda_row_is_single(f->align)) {
+        md_fa_cuda_row_single_features(out, target, f, size);
+        return;
+    }
     const bool is_aligned = f->align == MD_FA_CUDA_ALIGNED;
     const md_st_stage *st = md_fa_stage(target);
     const double n = (double)md_st_size(target->program, st->axis, size),
@@ -73,7 +87,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
 /* Vectors begin at the row's first element, whatever its address. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    (void)target, (void)config;
+    (void)target;
+    if (md_fa_cuda_row_is_single((md_fa_cuda_align)config->value[ALIGN])) /* one element after the other */
+        return (md_fa_class){.group = "row_one_by_one", .field = {"keep"}, .is_repeatable = true, .is_invariant = true};
     return md_fa_cuda_row_class(false, false);
 }
 
@@ -84,10 +100,10 @@ const md_fa_family md_fa_cuda_row_thread = {
     .is_persistent = true,
     .is_reduction = true,
     .n_fields = 4,
-    .field = {{"vecs", 1, 4, {1, 2, 3, 4}},
+    .field = {{"vecs", 1, 5, {1, 2, 3, 4, 8}},
               {"threads", 128, 2, {128, 256}},
               {"keep", 0, 2, {0, 1}},
-              {"align", MD_FA_CUDA_ALIGNED, 2, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_STRIDED}}},
+              {"align", MD_FA_CUDA_ALIGNED, 3, {MD_FA_CUDA_ALIGNED, MD_FA_CUDA_STRIDED, MD_FA_CUDA_SINGLE}}},
     .kind = &md_fa_cuda_row_kind,
     .spec_of = spec_of,
     .applies = md_fa_row_applies,
