@@ -249,6 +249,41 @@ static bool keep_maximal(chooser *c, const md_fx_node *node, bool in_arm)
     return false;
 }
 
+/* ---- Values of sizes and scalars alone that a row's own stores need */
+
+static bool note_other_kind(void *user, const md_fx_node *node)
+{
+    const bool is_plain = node->kind == MD_FX_CONST || node->kind == MD_FX_SIZE || node->kind == MD_FX_SCALAR ||
+                          node->kind == MD_FX_OP || node->kind == MD_FX_CAST;
+    *(bool *)user |= !is_plain;
+    return is_plain;
+}
+
+static bool derive_early(chooser *c, const md_fx_node *node, bool in_arm)
+{
+    md_cg_on_chip *on_chip = c->on_chip;
+    bool has_other = false;
+    (void)md_fx_visit(node, note_other_kind, &has_other);
+    if (has_other)
+        return true;
+    if (in_arm || is_leaf(node) || node->type != MD_F32 || cost_of(node, -1) < 4)
+        return false;
+    for (int32_t i = 0; i < on_chip->n_derived; i++)
+        if (md_fx_equal(c->formula, on_chip->derived[i].node, node))
+            return false;
+    if (on_chip->n_derived < MD_CG_MAX_DERIVED)
+        on_chip->derived[on_chip->n_derived++] = (md_cg_derived){.node = node, .level = -1, .is_early = true};
+    return false;
+}
+
+static void derive_for_rows(chooser *c)
+{
+    for (int32_t i = 0; i < c->stage->n_stores; i++)
+        if (c->stage->store[i].per_row)
+            walk(c, c->stage->store[i].value, false, derive_early);
+    md_memo_finish(&c->seen);
+}
+
 static void choose(md_cg_on_chip *out, const md_cg_row_options *options)
 {
     const md_st_stage *st = &options->program->stage[options->stage];
@@ -258,6 +293,8 @@ static void choose(md_cg_on_chip *out, const md_cg_row_options *options)
         walk_pass(&c, pass, derive_maximal);
     for (int32_t pass = 0; options->dialect == MD_DEV_CUDA && pass <= st->row.n_levels; pass++)
         walk_pass(&c, pass, collect_load);
+    if (options->dialect == MD_DEV_CUDA && !options->is_column)
+        derive_for_rows(&c);
     for (int32_t pass = 1; options->keep_points > 0 && pass <= st->row.n_levels; pass++)
         walk_pass(&c, pass, keep_maximal);
 }

@@ -101,7 +101,13 @@ typedef bool (*derived_fn)(const md_cg_row_printer *rp, const md_cg_derived *d, 
 static bool needs_nothing(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
 {
     (void)rp, (void)level;
-    return d->level < 0;
+    return d->level < 0 && !d->is_early;
+}
+
+static bool is_early(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
+{
+    (void)rp, (void)level;
+    return d->is_early;
 }
 
 static bool is_body_of_level(const md_cg_row_printer *rp, const md_cg_derived *d, int32_t level)
@@ -159,13 +165,37 @@ void md_cg_rp_start(md_cg_row_printer *rp)
     md_strbuf_add(out, "}\n");
 }
 
+/* md_derive_early, and true, if there are such values. A template that does not call it (MD_HAS_EARLY) leaves that to
+ * md_derive. */
+static bool print_early(md_cg_row_printer *rp)
+{
+    md_strbuf *out = &rp->text;
+    int32_t n = 0;
+    for (int32_t i = 0; i < rp->on_chip.n_derived; i++)
+        n += rp->on_chip.derived[i].is_early;
+    if (n == 0)
+        return false;
+    md_strbuf_add(out, "#define MD_HAS_EARLY 1\nMD_INLINE void md_derive_early(MD_X_DECL const md_params *p, md_row "
+                       "*row)\n{\n");
+    md_cg_rp_begin(rp, out, MD_CG_SCOPE_START);
+    print_all_derived(rp, out, is_early, -1);
+    for (int32_t i = 0; i < rp->on_chip.n_derived; i++)
+        if (rp->on_chip.derived[i].is_early && rp->field[i])
+            md_strbuf_printf(out, "asm volatile(\"\" : \"+f\"(%s));\n", rp->field[i]);
+    md_strbuf_add(out, "}\n");
+    return true;
+}
+
 void md_cg_rp_derive(md_cg_row_printer *rp)
 {
     md_strbuf *out = &rp->text;
+    const bool has_early = print_early(rp);
     for (int32_t i = 0; rp->o->is_online && i < rp->on_chip.n_derived; i++)
         rp->is_known[i] = rp->on_chip.derived[i].level < 0;
     md_strbuf_printf(out, "%sMD_INLINE void md_derive(MD_X_DECL const md_params *p, md_row *row)\n{\n",
                      md_cg_rp_function(rp, false));
+    if (has_early)
+        md_strbuf_add(out, "#ifndef MD_CALLS_EARLY\nmd_derive_early(MD_X p, row);\n#endif\n");
     unless_empty(rp, out, is_for_stores, 0);
     md_cg_rp_begin(rp, out, MD_CG_SCOPE_STORE);
     print_all_derived(rp, out, is_for_stores, 0);

@@ -84,11 +84,13 @@ typedef struct md_cg_row_options {
     md_kn_param extra[2];
 } md_cg_row_options;
 
-/* A value that does not run over the axis. Level -1: needs no result; l: needs results of level l at most. */
+/* A value that does not run over the axis. Level -1: needs no result; l: needs results of level l at most.
+ *   is_early   of sizes and scalars, and only what is stored once a row needs it: a GPU's threads compute it while
+ *              their elements are on the way */
 typedef struct md_cg_derived {
     const md_fx_node *node;
     int32_t level;
-    bool for_body, for_store;
+    bool for_body, for_store, is_early;
 } md_cg_derived;
 
 /* A value along the axis that pass `first` computes and later passes read back. Pass l is level l; the stores are

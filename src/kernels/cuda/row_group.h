@@ -57,6 +57,13 @@ MD_INLINE bool md_are_sure(md_pos least, md_pos most, int own)
     return MD_GROUP < 32 ? __all_sync(MD_ALL_LANES, are) : are;
 }
 
+/* What rows' own stores compute of sizes alone, while elements are on their way (templates with MD_CALLS_EARLY). */
+#ifdef MD_HAS_EARLY
+#define MD_DERIVE_EARLY(row) md_derive_early(MD_X p, row);
+#else
+#define MD_DERIVE_EARLY(row)
+#endif
+
 /* Forgets unpacked values between passes, if they would take too many registers. */
 #define MD_FORGET                                                                                                      \
     MD_FOR (i, MD_UNPACK_ONCE ? 0 : md_own)                                                                            \

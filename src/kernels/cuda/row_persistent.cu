@@ -4,6 +4,7 @@
 #define MD_INSIDE 1
 #include "prelude.h"
 #define MD_SEEN (MD_GUARDED && MD_VL == 1 ? MD_VECTORS : 0)
+#define MD_CALLS_EARLY 1
 #include "row.h"
 #include "md_expr.h"
 #include "row_group.h"
@@ -88,6 +89,7 @@ MD_INLINE void md_row_with(MD_X_DECL const md_params *p, md_row row, bool stores
         MD_WHERE(i)
     md_fetch_epilogue(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     MD_LOADS_FIRST;
+    MD_DERIVE_EARLY(&row)
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
         return;

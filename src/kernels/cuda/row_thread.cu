@@ -5,6 +5,7 @@
 #define MD_INSIDE 1
 #include "prelude.h"
 #define MD_SEEN (MD_GUARDED && MD_VL == 1 ? MD_VECTORS : 0)
+#define MD_CALLS_EARLY 1
 #include "row.h"
 #include "md_expr.h"
 #include "row_group.h"
@@ -47,6 +48,7 @@ template <int md_sure> MD_INLINE void md_row_with(MD_X_DECL const md_params *p, 
             md_fetch_epilogue(MD_X p, &tail, at.edge_at, at.edge);
     }
     MD_LOADS_FIRST;
+    MD_DERIVE_EARLY(&row)
     MD_LEVELS(MD_ADD_LEVEL)
     if (!stores)
         return;

@@ -134,11 +134,12 @@ template <int md_own, int md_sure> MD_INLINE void md_rows_with(const md_params *
             MD_WHERE(i)
         md_fetch(MD_X p, &elem[i], at.first + i * MD_STEP, MD_ALL(i));
     }
+    MD_LOADS_FIRST;
     {
         MD_NUMBER(lane / MD_OWNERS)
         md_start(MD_X p, &mine);
+        MD_DERIVE_EARLY(&mine)
     }
-    MD_LOADS_FIRST;
     MD_LEVELS(MD_MEET_LEVEL)
     if (MD_HAS_ELEMENTS)
         md_store_elements<md_own, md_sure>(p, held, turf);

@@ -38,6 +38,15 @@ def together(code):
     return max(turns.values(), default=0)
 
 
+def late_divisions(code):
+    """Most divisions between a row's last shuffle and its store."""
+    most = n = 0
+    for _, text in code:
+        n = 0 if text.startswith("SHFL") else n + text.startswith("MUFU.RCP")
+        most = max(most, n if text.startswith("STG") else 0)
+    return most
+
+
 def complaints(tool, path):
     name = os.path.basename(path)
     m = re.search(r"row_persistent-lanes\d+_vecs(\d+)_.*_(align[345])", name)
@@ -48,9 +57,11 @@ def complaints(tool, path):
     print(f"{name}: {found} loads together, at least {least}")
     if found < least:
         yield f"{name}: only {found} loads are under way together, and a thread has {least} elements"
+    if m.group(2) == "align3" and late_divisions(code) > 1:
+        yield f"{name}: what sizes alone give is computed when a row's results are there, not while its elements are on the way"
     shuffles, apart, stores = (sum(text.startswith(op) for _, text in code) for op in ("SHFL", "WARPSYNC.COLL", "STG"))
     shuffles -= apart  # many have a second form for warps that are not together
-    if shuffles > MOST_SHUFFLES.get(m.group(2), shuffles) * stores:
+    if m.group(2) in MOST_SHUFFLES and shuffles > MOST_SHUFFLES[m.group(2)] * stores:
         yield f"{name}: {shuffles} shuffles in front of {stores} stores"
 
 

@@ -29,20 +29,35 @@ static int32_t is_warp(const md_fa_cuda_row_fixed *f)
     return f->lanes <= 32;
 }
 
+/* Shuffles of a thread, each with an operation. Parts of several rows meet together, then all lanes get all results
+ * that later passes need. */
+static double steps_of(const md_st_row *row, const md_fa_cuda_row_fixed *f)
+{
+    const double levels = row->n_levels, at_once = f->at_once;
+    if (f->lanes == 1)
+        return 0;
+    if (f->lanes > 32)
+        return levels * 9;
+    const double shared = at_once > 1 ? at_once * (levels - 1 + row->has_elements) : 0;
+    return levels * (at_once - 1 + log2(f->lanes / at_once)) + shared;
+}
+
 /* Issue slots of a thread. */
 static double slots_of(const md_fa_target *target, const md_fa_cuda_row_fixed *f, double held)
 {
     md_fa_host_work work;
     const md_st_row *row = &md_fa_stage(target)->row;
     const int32_t k = is_warp(f);
-    const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads,
-                 steps = f->lanes > 1 ? levels * (5 + (f->lanes > 32 ? 4 : 0)) : 0,
-                 idle = md_fa_cuda_row_own(f->vectors, held) - held;
+    const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads, at_once = f->at_once,
+                 idle = md_fa_cuda_row_own(f->vectors, held) - held,
+                 is_short = md_fa_cuda_width(target->program, target->stage) > 4;
     md_fa_host_count(&work, md_fa_stage(target), target->program);
-    const double element = ELEMENT_SLOTS[k] * (1 + 0.3 * levels + 0.7 * stores) + WEIGHT_SLOTS[k] * weights +
+    const double element = ELEMENT_SLOTS[k] * (1 + 0.3 * levels + 0.7 * stores) +
+                           SHORT_SLOTS * is_short * (1 + stores) + WEIGHT_SLOTS[k] * weights / at_once +
                            EXP_SLOTS[k] * work.transcendental +
                            LINE_SLOTS[k] * md_fa_cuda_row_lines(target, f->lanes) * (1 + stores);
-    return PLACE_SLOTS[k] + STEP_SLOTS[k] * steps + held * element + IDLE_SLOTS[k] * idle * (1 + weights + stores);
+    return PLACE_SLOTS[k] * (1 + FURTHER_SLOTS * (at_once - 1)) + STEP_SLOTS[k] * steps_of(row, f) +
+           at_once * (held * element + IDLE_SLOTS[k] * idle * (1 + weights / at_once + stores));
 }
 
 void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *target, const md_fa_cuda_row_fixed *f,
@@ -58,7 +73,7 @@ void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *tar
     /* where each SM has as many blocks, they are not full */
     const double full = ceil((double)w->rows / blocks) / f->rows * of_sm;
     const double issue = (of_sm < FEW_BLOCKS[k] ? fmax(full, ceil(full * f->rows) / f->rows) : full) * f->threads / 32 *
-                         (1 + FURTHER_SLOTS * (f->at_once - 1)) * slots_of(target, f, held) / CLOCK[k];
+                         slots_of(target, f, held) / CLOCK[k];
     const double waiting = BLOCK[k] + (LEVEL[k] * levels * (1 + EACH_WARP[k] * f->lanes / 32) +
                                        ELEMENT[k] * held * (1 + 0.5 * f->epilogue_loads)) *
                                           (1 + FURTHER_ROW * (f->at_once - 1));

@@ -28,10 +28,13 @@ MD_FIT_LIST(ELEMENT, 0.0111, 0.0004887)
 MD_FIT_LIST(FIRST_BLOCKS, 0.01, 0.06127)
 
 /* What each further row that a group has at once adds to that time of a wave. */
-MD_FIT(FURTHER_ROW, 13.38)
+MD_FIT(FURTHER_ROW, 0.5)
 
-/* Issue slots of each further row, over those of the first. */
-MD_FIT(FURTHER_SLOTS, 0.0001468)
+/* Issue slots of each further row without its elements, over those of the first. */
+MD_FIT(FURTHER_SLOTS, 0.2)
+
+/* Issue slots that an element of 16 bits takes more, also to be stored. */
+MD_FIT(SHORT_SLOTS, 1)
 
 /* Issue slots: of a thread, of a step of an exchange, of an element, of a weight, of an exponential, of an element
  * beyond the row's end. CLOCK: slots that an SM issues in a us. */
