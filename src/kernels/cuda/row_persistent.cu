@@ -34,14 +34,15 @@ MD_INLINE void md_fetch_shifting(MD_X_DECL const md_params *p, md_elem *elem, co
 enum { MD_MOST_SPREAD = 1 << 20 };
 struct md_turf {
     int64_t rows, first;
-    int64_t warp_first; /* of the warp, or, where warps may have to meet, of the block */
+    int64_t warp_first; /* of the warp, or, where warps may have to meet or have several groups, of the block */
     int step; /* to the group's next row */
 };
 enum { MD_OF_BLOCK = MD_BLOCK_ROWS * MD_AT_ONCE, MD_OF_WARP = MD_GROUP < 32 ? 32 / MD_GROUP : 1 };
 MD_INLINE md_turf md_turf_of(const md_params *p, int group)
 {
     const int64_t block = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
-    md_turf t = {MD_ROWS(p), block * MD_OF_BLOCK + group, block * MD_OF_BLOCK, MD_BLOCK_ROWS};
+    const int64_t first = block * MD_OF_BLOCK + group;
+    md_turf t = {MD_ROWS(p), first, MD_GROUP == 32 ? first : block * MD_OF_BLOCK, MD_BLOCK_ROWS};
     if (MD_GUARDED && MD_VL == 1 && MD_GROUP <= 32 && gridDim.y == 1 && gridDim.x <= MD_MOST_SPREAD &&
         (int64_t)gridDim.x * MD_OF_BLOCK - t.rows >= MD_OF_BLOCK) {
         const int blocks = (int)gridDim.x,
