@@ -42,7 +42,7 @@ MD_INLINE md_turf md_turf_of(const md_params *p, int group)
 {
     const int64_t block = (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
     const int64_t first = block * MD_OF_BLOCK + group;
-    md_turf t = {MD_ROWS(p), first, MD_GROUP == 32 ? first : block * MD_OF_BLOCK, MD_BLOCK_ROWS};
+    md_turf t = {MD_ROWS(p), first, MD_GROUP == 32 && !MD_HAS_ELEMENTS ? first : block * MD_OF_BLOCK, MD_BLOCK_ROWS};
     if (MD_GUARDED && MD_VL == 1 && MD_GROUP <= 32 && gridDim.y == 1 && gridDim.x <= MD_MOST_SPREAD &&
         (int64_t)gridDim.x * MD_OF_BLOCK - t.rows >= MD_OF_BLOCK) {
         const int blocks = (int)gridDim.x,

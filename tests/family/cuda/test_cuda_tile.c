@@ -126,7 +126,7 @@ static const struct {
     {"Y[a] = argmax[n](X[a,n])", "row_persistent/lanes32_vecs14_rows4_keep0_align3", MD_F32, 48},
     {"Y[a] = argmax[n](X[a,n])", "row_persistent/lanes32_vecs10_rows16_keep0_align4", MD_F32, 64},
     {"Y[a] = var[n](X[a,n])", "row_persistent/lanes32_vecs8_rows4_keep0_align5", MD_BF16, 64},
-    {"Y[a] = var[n](X[a,n]) * (f32(size(n)) / f32(size(n) - 1))", "row_persistent/lanes32_vecs8_rows4_keep0_align3",
+    {"Y[a] = var[n](X[a,n]) * (f32(size(n)) / f32(size(n) - 1))", "row_persistent/lanes32_vecs12_rows4_keep0_align3",
      MD_BF16, 32},
     {"Y[a] = var[n](X[a,n])", "row_thread/vecs4_threads128_keep0_align3", MD_BF16, 32},
     {LAYER_NORM, "row_thread/vecs8_threads256_keep0_align3", MD_F32, 40},

@@ -16,6 +16,8 @@ enum {
     LOOP_REGISTERS = 6,
     ROWS_REGISTERS = 8
 };
+/* Fewer where groups inside a warp hold single elements and store nothing along the row; one at a time. */
+enum { SINGLE_LESS = 8, READ_LESS = 13 };
 enum { MOST_WIDE = 160 }; /* most registers of a thread whose elements stay unpacked */
 /* Up to so many blocks an SM, all SMs get as many. */
 enum { MOST_SPREAD = 8 };
@@ -138,6 +140,9 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
             held = vector_registers(&epilogue, target, row, is_wide) * row->vectors;
     const int32_t at_once = md_fa_cuda_row_at_once(row->align), rows = at_once > 1 ? ROWS_REGISTERS : 0,
                   weights = row->is_resident && at_once == 1 ? MD_MIN(row->vectors, 2) : row->vectors;
+    if (row->spreads && row->lanes <= 32 && md_fa_cuda_row_is_single(row->align) &&
+        !md_fa_stage(target)->row.has_elements)
+        base -= at_once == 1 ? READ_LESS : SINGLE_LESS;
     if (row->holds_weights)
         return base + MD_MIN(extra, 32) + held + md_fa_cuda_row_epilogue_loads(target) * row->vectors;
     return base + MD_MIN(extra, 32) + held * at_once + epilogue * weights + rows;
@@ -147,7 +152,7 @@ static int32_t registers_of(const md_fa_target *target, const md_fa_cuda_row *ro
 static int32_t blocks_with(const md_fa_cuda_row *row, int32_t registers)
 {
     /* quarter_warps: warps for which a quarter of an SM has registers */
-    int32_t threads = row->lanes * row->rows, quarter_warps = 512 / ((registers + 7) / 8 * 8);
+    int32_t threads = row->lanes * row->rows, quarter_warps = 512 / ((MD_MAX(registers, 1) + 7) / 8 * 8);
     return MD_MIN(quarter_warps * 4 / (threads / 32), 2048 / threads);
 }
 
