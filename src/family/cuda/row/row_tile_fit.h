@@ -12,31 +12,31 @@
 /* us: of a launch; to begin each block of an SM that is among the first, which run at once; of a wave of blocks; of a
  * row of a group in it, of a level of that row, of a step of the level's exchange, of an element of a thread; of
  * writing results as one run. */
-MD_FIT(START, 1.503)
-MD_FIT(FIRST_BLOCKS, 0.04339)
-MD_FIT(BLOCK, 0.0001569)
+MD_FIT(START, 1.543)
+MD_FIT(FIRST_BLOCKS, 0.03826)
+MD_FIT(BLOCK, 9.374e-05)
 MD_FIT(TURN, 3.043e-05)
-MD_FIT(LEVEL, 0.00267)
-MD_FIT(STEP, 0.01595)
-MD_FIT(ELEMENT, 0.008864)
+MD_FIT(LEVEL, 0.01066)
+MD_FIT(STEP, 0.003287)
+MD_FIT(ELEMENT, 0.01123)
 MD_FIT(RUN, 0.4826)
 
 /* Issue slots: of a thread, of a row of a group, of a step of an exchange, of an element, of a weight, of an
  * exponential, of an element beyond the row's end. CLOCK: slots that an SM issues in a us. */
-MD_FIT(PLACE_SLOTS, 177.7)
-MD_FIT(ROW_SLOTS, 0.07776)
-MD_FIT(STEP_SLOTS, 0.06583)
-MD_FIT(ELEMENT_SLOTS, 10.58)
-MD_FIT(WEIGHT_SLOTS, 0.05337)
-MD_FIT(EXP_SLOTS, 0.038)
-MD_FIT(LINE_SLOTS, 10.8)
-MD_FIT(IDLE_SLOTS, 0.8344)
-MD_FIT(CLOCK, 1.165e+04)
+MD_FIT(PLACE_SLOTS, 140.7)
+MD_FIT(ROW_SLOTS, 40.07)
+MD_FIT(STEP_SLOTS, 5.431)
+MD_FIT(ELEMENT_SLOTS, 6.932)
+MD_FIT(WEIGHT_SLOTS, 0.02729)
+MD_FIT(EXP_SLOTS, 0.04669)
+MD_FIT(LINE_SLOTS, 11.64)
+MD_FIT(IDLE_SLOTS, 0.2529)
+MD_FIT(CLOCK, 1.133e+04)
 
 /* The norm that joins issuing and memory. */
-MD_FIT(NORM, 5.703)
+MD_FIT(NORM, 6.045)
 
 /* Part of what is read and written stays in the L2. */
-MD_FIT(MEMORY, 0.9754)
+MD_FIT(MEMORY, 0.9778)
 
 #endif
