@@ -11,7 +11,7 @@ struct md_tn_wisdom;
 
 /* Variants of a stage. SPARE of them are kept for shapes that no variant of the hints fits, and of those LAST_RESORTS
  * for families of last resort. */
-enum { MD_DS_MAX_VARIANTS = 112, MD_DS_SPARE_VARIANTS = 64, MD_DS_LAST_RESORTS = 4 };
+enum { MD_DS_MAX_VARIANTS = 120, MD_DS_SPARE_VARIANTS = 72, MD_DS_LAST_RESORTS = 4 };
 
 typedef struct md_ds_policy {
     md_select select; /* resolved: never *_DEFAULT */

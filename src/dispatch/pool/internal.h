@@ -24,7 +24,7 @@ md_status md_ds_numeric_best(md_fa_config *out, double *us, const md_ds_pool *po
 /* ---- hints.c */
 
 /* Variants for points off the hints, above the policy's limit. They take places of MD_DS_SPARE_VARIANTS. */
-enum { MD_DS_MAX_EXTRA = 60 };
+enum { MD_DS_MAX_EXTRA = 68 };
 _Static_assert((int)MD_DS_MAX_EXTRA + (int)MD_DS_LAST_RESORTS <= (int)MD_DS_SPARE_VARIANTS,
                "places are left for last resorts");
 

@@ -7,7 +7,7 @@
 #include "tune/search/search.h"
 
 /* The most lopsided points of a space with one to three dims. */
-enum { MD_DS_MAX_CORNERS = 96 };
+enum { MD_DS_MAX_CORNERS = 120 };
 enum { MD_DS_MAX_BETWEEN = 32, MD_DS_CHAIN_POINTS = 20 };
 
 /** The point of a hint, made smaller where 64 bits could not count its work; ragged: with odd sizes. */

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static const double FEW_BLOCKS[] = {4, 12}; /* on an SM: the busiest counts */
+static const double FEW_BLOCKS[] = {4, 12, 12}; /* on an SM: the busiest counts */
 
 /* Lines of memory that the lanes of a warp touch at once: groups of few lanes lie in as many rows. */
 double md_fa_cuda_row_lines(const md_fa_target *target, int32_t lanes)
@@ -23,10 +23,10 @@ double md_fa_cuda_row_own(double vectors, double held)
     return own > least ? own : vectors;
 }
 
-/* Which constants: of groups of some warps (0), or inside a warp (1). */
-static int32_t is_warp(const md_fa_cuda_row_fixed *f)
+/* Which constants: of groups of some warps (0), inside a warp (1), of one thread (2). */
+static int32_t group_of(const md_fa_cuda_row_fixed *f)
 {
-    return f->lanes <= 32;
+    return f->lanes == 1 ? 2 : f->lanes <= 32;
 }
 
 /* Shuffles of a thread, each with an operation. Parts of several rows meet together, then all lanes get all results
@@ -47,7 +47,7 @@ static double slots_of(const md_fa_target *target, const md_fa_cuda_row_fixed *f
 {
     md_fa_host_work work;
     const md_st_row *row = &md_fa_stage(target)->row;
-    const int32_t k = is_warp(f);
+    const int32_t k = group_of(f);
     const double levels = row->n_levels, stores = row->has_elements, weights = f->epilogue_loads, at_once = f->at_once,
                  idle = md_fa_cuda_row_own(f->vectors, held) - held,
                  is_short = md_fa_cuda_width(target->program, target->stage) > 4;
@@ -64,7 +64,7 @@ void md_fa_cuda_row_single_features(md_fa_features *out, const md_fa_target *tar
                                     const int64_t *size)
 {
     md_fa_cuda_row_work room;
-    const int32_t k = is_warp(f);
+    const int32_t k = group_of(f);
     const md_fa_cuda_row_work *w = md_fa_cuda_row_work_of(&room, target, size);
     const double held = fmin(f->vectors, ceil((double)w->n / f->lanes)), levels = md_fa_stage(target)->row.n_levels;
     const double sms = MD_MAX(target->facts->threads, 1),
