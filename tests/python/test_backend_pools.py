@@ -109,6 +109,14 @@ class Windows(unittest.TestCase):
                      lambda x: F.max_pool2d(x, 3, 2, 1, 2, return_indices=True)]
         self.each(functions, (without_nan(),), (without_nan(3, 9, 12),), (without_nan(1, 6, 8),))
 
+    def test_places_in_borders(self):
+        """Where all of a window is -inf, the border is no place: PyTorch's gradient would write beyond the plane."""
+        functions = [lambda x, a=a: F.max_pool2d(x, *a, return_indices=True)
+                     for a in ((3, 1, 1), (3, 2, 1, 2), (2, 3, 1, 1, True))]
+        some = torch.full((2, 2, 6, 8), -torch.inf)
+        some[0, 1, 2, 3] = some[1, 0, 5, 7] = -1e30
+        self.each(functions, (torch.full((1, 2, 5, 7), -torch.inf),), (some,))
+
     def test_mean_pools(self):
         functions = [lambda x: F.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1), lambda x: F.avg_pool2d(x, 3, 2, 1, False, False),
                      lambda x: F.avg_pool2d(x, 3, 1, 1, divisor_override=5), lambda x: F.avg_pool1d(x.flatten(2), 4, 3, 2, False, False)]

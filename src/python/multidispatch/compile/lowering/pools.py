@@ -78,21 +78,33 @@ def rounded_up(step: Sequence[Any]) -> Any:
     return max(step) - 1
 
 
+def _place(columns: int, spread: list[int], has_border: bool) -> str:
+    """The text of a maximum's place in the plane: {0} its number in the window, which begins at row {1} and column {2}; {3}
+    and {4} the plane's columns and rows. A border wins where all is -inf: then it is the first place inside."""
+    row, column = f"({{1}} + {{0}} // {columns} * {spread[0]})", f"({{2}} + {{0}} % {columns} * {spread[1]})"
+    place = f"({row} * {{3}} + {column})"
+    if not has_border:
+        return place
+    first = [f"({{{i}}} + (max(-{{{i}}}, 0) + {d - 1}) // {d} * {d})" for i, d in zip((1, 2), spread)]
+    inside = f"{row} >= 0 and {row} < {{4}} and {column} >= 0 and {column} < {{3}}"
+    return f"where({inside}, {place}, {first[0]} * {{3}} + {first[1]})"
+
+
 def max_pool(g: Any, a: Any, k: Any, step: Any = (), padding: Any = 0, spread: Any = 1, ceil: bool = False) -> list[Any]:
     """max_pool2d_with_indices."""
     v, k = as_stored(g.value(a)), _pair(k)
     step, padding, spread = _pair(step, k), _pair(padding), _pair(spread)
     if v.dtype not in REAL:
         raise Unsupported(f"a pool of {v.dtype}")
-    rank, width = len(v.shape), v.shape[-1]
-    slid = _slid(g, _padded(g, v, padding, rounded_up(step) if ceil else 0, float("-inf")), k, step, spread)
+    rank, more = len(v.shape), rounded_up(step) if ceil else 0
+    slid = _slid(g, _padded(g, v, padding, more, float("-inf")), k, step, spread)
     out = [reduce(g, "max", slid, [-2, -1], False, v.dtype), None]
     if g.is_used(1):
         at = reduce(g, "argmax", slid, [-2, -1], False, "i64")
         y, x = (Value(list(at.shape), "i64", Iota(tuple(s * (axis == rank - 2 + i) for axis in range(rank)), -p))
                 for i, (s, p) in enumerate(zip(step, padding)))
-        text = f"(({{1}} + {{0}} // {k[1]} * {spread[0]}) * {{3}} + {{2}} + {{0}} % {k[1]} * {spread[1]})"
-        out[1] = apply(g, text, [at, y, x, g.value(expression(width))], "i64", 8)
+        rows, columns = (g.value(expression(n)) for n in v.shape[-2:])
+        out[1] = apply(g, _place(k[1], spread, any(padding) or more > 0), [at, y, x, columns, rows], "i64", 8)
     return out
 
 
