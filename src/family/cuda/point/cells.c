@@ -15,7 +15,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_CELLS = 16, MOST_CELLS_OF_ROWS = 32, MOST_BLOCKS = 65535 };
+enum { MOST_CELLS = 16, MOST_CELLS_OF_ROWS = 24, MOST_BLOCKS = 65535 };
+/* Of vectors that end with rows: other threads and planes were slower. */
+enum { THREADS_OF_ROWS = 128, WAVES_THREADS = 8192 /* of an SM, four times as many as it runs at once */ };
 
 /* ---- Which stages */
 
@@ -69,6 +71,8 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
         return false;
     if (!v[MD_FA_CELLS_ROWS])
         return !v[MD_FA_CELLS_WHOLE];
+    if (v[MD_FA_CELLS_PLANE] != 2 || v[MD_FA_CELLS_THREADS] != THREADS_OF_ROWS)
+        return false;
     const int64_t fixed = target->program->formula->dim[last_dim(target, &f)].size;
     return fits_row(v, fixed < 0 ? MOST_CELLS_OF_ROWS : fixed) && (!size || fits_row(v, last_size(target, &f, size)));
 }
@@ -121,7 +125,6 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
 /* Blocks along a plane, along the planes side by side, and around them. */
 static void grid_of(int64_t grid[3], const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    static const int32_t threads_of_sm[] = {[MD_FA_CELLS_SOME] = 8192, [MD_FA_CELLS_MANY] = 2048};
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
     const int32_t *v = config->value;
     const int64_t inner = md_st_points(target->program, f.n_inner, md_fa_cells_inner(&f), size),
@@ -133,9 +136,8 @@ static void grid_of(int64_t grid[3], const md_fa_target *target, const md_fa_con
     grid[0] = chunks;
     grid[1] = MD_MIN((steps + v[MD_FA_CELLS_STEPS] - 1) / v[MD_FA_CELLS_STEPS], MOST_BLOCKS);
     grid[2] = MD_MIN(outer, MOST_BLOCKS);
-    if (threads_of_sm[v[MD_FA_CELLS_ROWS]] > 0) {
-        const int64_t enough = threads_of_sm[v[MD_FA_CELLS_ROWS]] / v[MD_FA_CELLS_THREADS] *
-                               MD_MAX(target->facts->threads, 1),
+    if (v[MD_FA_CELLS_ROWS]) {
+        const int64_t enough = WAVES_THREADS / v[MD_FA_CELLS_THREADS] * MD_MAX(target->facts->threads, 1),
                       across = MD_MAX(grid[0] * grid[1], 1), blocks = MD_MAX((enough + across - 1) / across, 1),
                       each = (outer + blocks - 1) / blocks;
         grid[2] = MD_MIN((outer + MD_MAX(each, 1) - 1) / MD_MAX(each, 1), MOST_BLOCKS);
@@ -162,35 +164,61 @@ static double turns_of(const md_fa_target *target, double points, const int64_t 
     return md_fa_stage(target)->kind == MD_ST_NEST && points > 0 ? fmax(flops / points, 1) : 1;
 }
 
-/* us in which all instructions are issued: of a thread, of each of its planes' points, of each element. */
-static double issue_us(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work,
-                       const int64_t grid[3], const int64_t *size)
+/* A config at some sizes: elements that its threads have, also in vain; the part of reads that neighbours do not share. */
+typedef struct load {
+    int32_t lanes, item; /* bytes of an element */
+    bool has_rows;
+    double threads, rounds, cells, own, turns;
+} load;
+
+static load load_of(const md_fa_target *target, const md_fa_config *config, const int64_t grid[3], const int64_t *size)
 {
     const int32_t *v = config->value;
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
     const double points = (double)md_st_points(target->program, f.n, f.all, size);
-    const double outer = (double)md_st_points(target->program, f.n_outer, f.all, size);
-    const double each = CELL + turns_of(target, points, size) * (READ * work->loads + OPERATION * work->operations);
-    const double rounds = ceil(outer / fmax((double)grid[2], 1)),
-                 cells = (double)v[MD_FA_CELLS_LANES] * v[MD_FA_CELLS_STEPS];
-    const double threads = (double)grid[0] * (double)grid[1] * (double)grid[2] * v[MD_FA_CELLS_THREADS];
-    return threads * (PLACE + rounds * (POINT + cells * each)) / md_fa_cuda_fma_per_us(target->facts);
+    load l = {.lanes = v[MD_FA_CELLS_LANES],
+              .item = 16 / md_fa_cuda_width(target->program, target->stage),
+              .has_rows = v[MD_FA_CELLS_ROWS],
+              .threads = (double)grid[0] * (double)grid[1] * (double)grid[2] * v[MD_FA_CELLS_THREADS],
+              .rounds = (double)md_st_points(target->program, f.n_outer, f.all, size) / fmax((double)grid[2], 1),
+              .own = 1,
+              .turns = turns_of(target, points, size)};
+    l.rounds = ceil(l.rounds);
+    l.cells = l.threads * l.rounds * l.lanes * v[MD_FA_CELLS_STEPS];
+    if (v[MD_FA_CELLS_WHOLE] && md_fa_cuda_halved_reads(target))
+        l.own = fmin(SHARED + SHARED_END / l.lanes, 1);
+    return l;
+}
+
+/* us in which all instructions are issued: of a thread, of each of its planes' points, of each element. */
+static double issue_us(const md_fa_target *target, const md_fa_host_work *work, const load *l)
+{
+    const double read = l->has_rows ? READ_ROW : READ, operation = l->has_rows ? OPERATION_ROW : OPERATION,
+                 own = 1 - SHARED_OPERATIONS * (1 - l->own);
+    const double each = CELL + l->turns * (read * work->loads * l->own + operation * work->operations * own);
+    const double place = l->has_rows ? PLACE_ROW : PLACE, point = l->has_rows ? POINT_ROW : POINT;
+    return (l->threads * (place + l->rounds * point) + l->cells * each) / md_fa_cuda_fma_per_us(target->facts);
+}
+
+static int64_t common(int64_t a, int64_t b)
+{
+    return b ? common(b, a % b) : a;
 }
 
 /* us in which the L1 serves a warp's reads, a line each, and stores that are no vectors. */
 static double lines_us(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work,
-                       const int64_t *size)
+                       const load *l, const int64_t *size)
 {
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
-    const int32_t lanes = config->value[MD_FA_CELLS_LANES],
-                  item = 16 / md_fa_cuda_width(target->program, target->stage);
-    const double points = (double)md_st_points(target->program, f.n, f.all, size);
     const int64_t inner = md_st_points(target->program, f.n_inner, md_fa_cells_inner(&f), size);
-    const double step = md_fa_cuda_moved_reads(target) > 1 ? 2 : 1;
-    double lines = turns_of(target, points, size) * work->loads * fmax(1, lanes * step * item / 4.0);
-    if (inner % lanes != 0)
-        lines += SINGLE_LINES * work->stores * lanes * item / 4.0;
-    return points * lines * 4 / md_fa_cuda_fma_per_us(target->facts);
+    const double step = md_fa_cuda_moved_reads(target) > 1 ? 2 : 1, line = l->lanes * l->item / 4.0;
+    double lines = l->turns * work->loads * l->own * fmax(1, line * step * l->own);
+    if (l->has_rows)
+        lines += PIECE_LINES * work->stores * fmax(1, line) * l->item /
+                 (double)common(common(last_size(target, &f, size) * l->item, 16), l->lanes * l->item);
+    else if (inner % l->lanes != 0)
+        lines += SINGLE_LINES * work->stores * line;
+    return l->cells * lines * 4 / md_fa_cuda_fma_per_us(target->facts);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const md_fa_config *config, const int64_t *size)
@@ -202,8 +230,11 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     md_fa_work(&flops, &bytes, target, size);
     grid_of(grid, target, config, size);
     const double blocks = (double)grid[0] * (double)grid[1] * (double)grid[2], sms = MD_MAX(target->facts->threads, 1);
-    const double rate = md_fa_cuda_bytes_per_us(target->facts), issue = issue_us(target, config, &work, grid, size);
-    const double us = hypot(bytes / (rate * MEMORY), hypot(issue, LINES * lines_us(target, config, &work, size)));
+    const load l = load_of(target, config, grid, size);
+    const double rate = md_fa_cuda_bytes_per_us(target->facts),
+                 memory = bytes * (l.has_rows && l.turns < 2 ? RUNS : 1) / (rate * MEMORY);
+    const double us =
+        hypot(memory, hypot(issue_us(target, &work, &l), LINES * lines_us(target, config, &work, &l, size)));
     *out = (md_fa_features){.memory_bytes = bytes, .ops_rate = 1, .launches = 1, .serial_us = START};
     out->memory_rate = fmin(bytes / fmax(us * rate, 1e-3), 1);
     out->parallel = MD_MIN(MD_MAX(blocks, 1), sms);
@@ -227,7 +258,7 @@ const md_fa_family md_fa_cuda_cells = {
               {"plane", 2, 3, {2, 3, 1}},
               {"threads", 256, 2, {256, 128}},
               {"strided", 0, 2, {0, 1}},
-              {"rows", 0, 4, {0, 1, 2, 3}},
+              {"rows", 0, 2, {0, 1}},
               {"whole", 0, 2, {0, 1}}},
     .applies = applies,
     .legal = legal,

@@ -5,7 +5,8 @@
 #include "codegen/codegen.h"
 #include "family/family.h"
 
-/* Fields of a config. */
+/* Fields of a config. Rows: vectors end with them, and a thread has a run of the points around; whole: rows are so many
+ * vectors. */
 enum {
     MD_FA_CELLS_LANES,
     MD_FA_CELLS_STEPS,
@@ -15,10 +16,6 @@ enum {
     MD_FA_CELLS_ROWS,
     MD_FA_CELLS_WHOLE
 };
-
-/* Values of rows: vectors run on into the next row; they end with rows, and a block has one of the points around, some,
- * or so many that all blocks run at once. */
-enum { MD_FA_CELLS_FLAT, MD_FA_CELLS_ONE, MD_FA_CELLS_SOME, MD_FA_CELLS_MANY };
 
 /* The indices, slowest first, as the kernel has them: those of blocks, that of the planes, those of a plane. */
 typedef struct md_fa_cells_form {

@@ -107,7 +107,7 @@ static void print_rows(writer *w)
 
 static bool has_rows(const writer *w)
 {
-    return w->config->value[MD_FA_CELLS_ROWS] != MD_FA_CELLS_FLAT;
+    return w->config->value[MD_FA_CELLS_ROWS];
 }
 
 static int32_t last_of(const md_fa_cells_form *f)

@@ -83,11 +83,12 @@ static double touched_bytes(const md_fa_target *target, double points)
 }
 
 /* What is lost where places are computed and not looked up: elements are read one by one. */
-static double moved_loss(const md_fa_target *target, int64_t lanes, int64_t width)
+static double moved_loss(const md_fa_target *target, double loads, int64_t lanes, int64_t width)
 {
     if (md_fa_cuda_moved_reads(target) == 0)
         return 1;
-    return width > 4 ? MOVED_NARROW : lanes % width != 0 ? MOVED_RAGGED : MOVED_WHOLE;
+    const double loss = width > 4 ? MOVED_NARROW : lanes % width != 0 ? MOVED_RAGGED : MOVED_WHOLE;
+    return loss * fmax(MOVED_LOADS * loads, 1);
 }
 
 void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target *target, const void *known,
@@ -121,7 +122,7 @@ void md_fa_cuda_gather_scatter_features(md_fa_features *out, const md_fa_target 
                points * (work.operations + SCATTERED_OPS * work.scattered);
     out->memory_rate *= (spec->lanes == 4 ? FEW_LANES : 1) * (spec->items == 4 ? MANY_ITEMS : 1) *
                         (1 - VECTOR_PART * fmax(spec->rows * spec->items - 4, 0));
-    out->memory_rate /= moved_loss(target, lanes, width);
+    out->memory_rate /= moved_loss(target, work.loads, lanes, width);
     out->transcendental = points * work.transcendental;
     out->serial_us = LATENCY_US;
     if (st->has_duplicates && !spec->is_owned)

@@ -90,25 +90,56 @@ static bool is_moved(const md_fx_node *subscript)
     return n->kind == MD_FX_OP && !md_fx_has_kind(n, MD_FX_LOAD);
 }
 
-/* The steps of moved reads along the last axis. */
+/* What is known of moved reads: the longest step along the last axis; how many there are, and how many are the same for
+ * neighbours. */
+typedef struct moved {
+    int32_t most, n, n_halved;
+} moved;
+
 typedef struct steps {
     const md_fx_formula *formula;
-    int32_t lane, most;
+    int32_t lane;
+    moved moved;
 } steps;
+
+/* Made of the lanes' index only where it is divided. */
+static bool divides_lane(const md_fx_node *n, int32_t lane)
+{
+    if (n->kind == MD_FX_OP && n->op == MD_FX_FLOORDIV && n->arg[1]->kind == MD_FX_CONST && n->arg[1]->integer > 1)
+        return true;
+    if (md_fx_is_index(n, lane) || n->kind == MD_FX_LOAD)
+        return false;
+    for (int32_t i = 0; i < n->n_args; i++)
+        if (!divides_lane(n->arg[i], lane))
+            return false;
+    return true;
+}
+
+/* The lanes' index moves the last subscript alone, and not with each lane. */
+static bool is_halved(const md_fx_node *load, int32_t lane)
+{
+    const int32_t last = load->n_args - 1;
+    for (int32_t i = 0; i < last; i++)
+        if (md_fx_uses_index(load->arg[i], lane))
+            return false;
+    return last >= 0 && md_fx_uses_index(load->arg[last], lane) && divides_lane(load->arg[last], lane);
+}
 
 static bool note_read(void *user, const md_fx_node *n)
 {
     steps *s = user;
+    s->moved.n += n->kind == MD_FX_LOAD;
+    s->moved.n_halved += n->kind == MD_FX_LOAD && is_halved(n, s->lane);
     for (int32_t i = 0; n->kind == MD_FX_LOAD && i < n->n_args; i++) {
         md_fx_affine a;
         if (!is_moved(n->arg[i]))
             continue;
-        s->most = MD_MAX(s->most, 1);
+        s->moved.most = MD_MAX(s->moved.most, 1);
         if (i < n->n_args - 1 || !md_fx_affine_of(&a, s->formula, n->arg[i]))
             continue;
         for (int32_t k = 0; k < a.n; k++)
-            if (a.index[k] == s->lane && a.coef[k] > s->most)
-                s->most = (int32_t)MD_MIN(a.coef[k], 64);
+            if (a.index[k] == s->lane && a.coef[k] > s->moved.most)
+                s->moved.most = (int32_t)MD_MIN(a.coef[k], 64);
     }
     return true;
 }
@@ -119,15 +150,26 @@ static void make_moved(void *result, const md_st_program *program, int32_t stage
     const md_st_stage *st = &program->stage[stage];
     steps s = {.formula = program->formula, .lane = st->axis};
     md_cg_visit(st, note_read, &s);
-    *(int32_t *)result = s.most;
+    *(moved *)result = s.moved;
+}
+
+static moved moved_of(const md_fa_target *target)
+{
+    moved m = {0};
+    md_st_know(&m, target->program, target->stage,
+               &(md_st_fact){.which = MD_ST_KNOWN_MOVED, .n_bytes = sizeof m, .make = make_moved});
+    return m;
 }
 
 int32_t md_fa_cuda_moved_reads(const md_fa_target *target)
 {
-    int32_t most = 0;
-    md_st_know(&most, target->program, target->stage,
-               &(md_st_fact){.which = MD_ST_KNOWN_MOVED, .n_bytes = sizeof most, .make = make_moved});
-    return most;
+    return moved_of(target).most;
+}
+
+bool md_fa_cuda_halved_reads(const md_fa_target *target)
+{
+    const moved m = moved_of(target);
+    return m.n > 0 && m.n == m.n_halved;
 }
 
 /* ---- Parts of texts */

@@ -29,6 +29,8 @@ bool md_fa_cuda_point_can_flatten(const md_fa_target *target);
 /** 0: all subscripts are indices or come from memory. Else some are computed from indices, and this is the longest step
  * of such reads along the last axis with the lanes' index, at least 1. */
 int32_t md_fa_cuda_moved_reads(const md_fa_target *target);
+/** True if neighbours along the last axis read the same elements, as where an image is resized. */
+bool md_fa_cuda_halved_reads(const md_fa_target *target);
 /** Prints "MD_INLINE bool md_has_vectors(const md_params *p) {...}": true if the vectors of these tensors are aligned.
  * The last n_flat axes count as one. */
 void md_fa_cuda_print_aligned(md_strbuf *out, const md_st_program *program, uint32_t tensors, int32_t n_flat);
