@@ -164,7 +164,8 @@ static double turns_of(const md_fa_target *target, double points, const int64_t 
     return md_fa_stage(target)->kind == MD_ST_NEST && points > 0 ? fmax(flops / points, 1) : 1;
 }
 
-/* A config at some sizes: elements that its threads have, also in vain; the part of reads that neighbours do not share. */
+/* A config at some sizes: elements that its threads have, also in vain; the part of reads that neighbours do not
+ * share. */
 typedef struct load {
     int32_t lanes, item; /* bytes of an element */
     bool has_rows;
