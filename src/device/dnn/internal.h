@@ -22,7 +22,8 @@ typedef struct md_dnn_functions {
     int (*execute)(void *handle, void *plan, void *pack);
 } md_dnn_functions;
 
-enum { MD_DNN_ANSWERS = 8, MD_DNN_DESCS = 32 };
+/* Answers of the heuristic that are looked at: of f32 most multiply in TF32, and are left out. */
+enum { MD_DNN_ANSWERS = 8, MD_DNN_ANSWERS_F32 = 40, MD_DNN_DESCS = 8 + 3 * MD_DNN_ANSWERS_F32 };
 
 /* A convolution and the library's plans for it. Lives as long as the device. */
 typedef struct md_dnn_answers {

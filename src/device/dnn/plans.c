@@ -141,18 +141,19 @@ static void *make_graph(md_dnn_answers *p, const struct md_dev_cuda_dnn *dnn)
 }
 
 /* The configurations of the library's heuristic, best first; returns how many. */
-static int64_t ask(void *config[MD_DNN_ANSWERS], md_dnn_answers *p, const md_dnn_functions *f, void *graph)
+static int64_t ask(void *config[MD_DNN_ANSWERS_F32], md_dnn_answers *p, const md_dnn_functions *f, void *graph)
 {
     const int mode = HEUR_MODE_A;
+    const int32_t most = p->what.dtype == MD_F32 ? MD_DNN_ANSWERS_F32 : MD_DNN_ANSWERS;
     int64_t n = 0;
     const attribute list[] = {{HEUR_GRAPH, TYPE_DESC, 1, &graph}, {HEUR_MODE, TYPE_HEUR, 1, &mode}};
     void *heuristic = make(p, f, HEURISTIC, list, MD_COUNT(list));
-    for (int32_t i = 0; i < MD_DNN_ANSWERS && heuristic; i++) {
+    for (int32_t i = 0; i < most && heuristic; i++) {
         if (p->n_descs == MD_DNN_DESCS || f->desc_create(ENGINE_CONFIG, &config[i]))
             return 0;
         p->desc[p->n_descs++] = config[i];
     }
-    return !heuristic || f->desc_get(heuristic, HEUR_RESULTS, TYPE_DESC, MD_DNN_ANSWERS, &n, config) ? 0 : n;
+    return !heuristic || f->desc_get(heuristic, HEUR_RESULTS, TYPE_DESC, most, &n, config) ? 0 : n;
 }
 
 /* True if the configuration's engine rounds nothing but results: no TF32, Fourier transforms or Winograd's. */
@@ -177,7 +178,7 @@ md_dnn_answers *md_dnn_ask(const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_
 {
     const md_dnn_functions *f = &dnn->f;
     md_dnn_answers *p = calloc(1, sizeof *p);
-    void *config[MD_DNN_ANSWERS];
+    void *config[MD_DNN_ANSWERS_F32];
     if (!p)
         return NULL;
     p->what = *what;

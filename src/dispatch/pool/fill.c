@@ -225,6 +225,22 @@ static md_status add_library(md_ds_pool *pool)
     return MD_OK;
 }
 
+/* Libraries need no compiler: one that takes no hint, since hints do not say how large an image is, is there as well. */
+static md_status add_left_libraries(md_ds_pool *pool)
+{
+    const md_fa_family *f;
+    for (int32_t i = 0; (f = md_fa_of(&pool->target, i)) != NULL; i++) {
+        const md_ds_candidate one = {
+            .family = f, .config = md_fa_default(f), .limit = MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS};
+        int32_t number = -1;
+        for (int32_t v = 0; v < pool->n_variants && number < 0; v++)
+            number = pool->variant[v]->family == f ? v : -1;
+        if (number < 0 && f->is_library && md_ds_family_allowed(f, &pool->target, &pool->policy))
+            MD_TRY(md_ds_pool_add(&number, pool, &one));
+    }
+    return MD_OK;
+}
+
 /* The representatives of numeric classes: added first and built at once, so that it is known from the start which of
  * them serve. */
 static md_status add_representatives(md_ds_pool *pool)
@@ -309,6 +325,8 @@ static md_status add_hints(md_ds_pool *pool)
             MD_TRY(md_ds_add_hint(pool, h, pass == 1, false));
     if (pool->target.facts->capability > 0 && !is_single(pool))
         MD_TRY(add_extra_points(pool));
+    if (pool->target.facts->capability > 0 && !is_single(pool) && !pool->numeric)
+        MD_TRY(add_left_libraries(pool));
     if (pool->policy.select == MD_SELECT_MEASURE && !pool->numeric && !is_single(pool))
         MD_TRY(add_library(pool));
     load_libraries(pool);

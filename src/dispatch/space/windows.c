@@ -19,6 +19,7 @@ typedef struct window {
     const md_fx_formula *formula;
     const md_st_product *product;
     const md_fx_node *load;
+    bool is_of_filter; /* the gradient of a filter, which sums over what a convolution does not */
 } window;
 
 static bool note_window(void *user, const md_fx_node *node)
@@ -48,9 +49,20 @@ static int32_t role_of(const window *w, int32_t index)
     }
     for (int32_t i = 0; i < w->product->n_k; i++)
         is_of_k |= w->product->k[i] == index;
-    if (is_of_k)
+    if (!is_there)
+        return FILTERS;
+    if (is_of_k != w->is_of_filter)
         return is_alone ? CHANNELS : POINTS;
-    return !is_there ? FILTERS : is_alone ? BATCH : IMAGE;
+    return is_alone ? BATCH : IMAGE;
+}
+
+/* True if the sum runs over the first axis: that of the batch. */
+static bool sums_batch(const window *w)
+{
+    for (int32_t i = 0; i < w->product->n_k; i++)
+        if (md_fx_is_index(w->load->arg[0], w->product->k[i]))
+            return true;
+    return false;
 }
 
 /* By dim; those of no index are sizes of the image. */
@@ -74,6 +86,7 @@ int32_t md_ds_window_points(md_tn_point *out, const md_fa_target *target, const 
         (void)md_fx_visit(w.product->b[0], note_window, &w);
     if (!w.load)
         return 0;
+    w.is_of_filter = sums_batch(&w);
     find_roles(role, target, &w);
     for (int32_t i = 0; i < MD_COUNT(layers); i++) {
         memset(&out[i], 0, sizeof out[i]);

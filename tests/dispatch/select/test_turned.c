@@ -1,6 +1,7 @@
 /* Convolutions by planes on an assumed GPU, whose kernels are neither compiled nor launched: which shapes are served by
  * kernels for channels last and by copies, and which as they lie. */
 #include "dispatch/support/gpu_ops.h"
+#include "device/dnn/dnn.h"
 #include "dispatch/select/select.h"
 #include "tune/tune.h"
 
@@ -233,6 +234,23 @@ static void few_channels_get_zeros(void **state)
     }
 }
 
+/* A library is a candidate although no hint says how large an image is: of gradients of filters, in both layouts. */
+static void libraries_take_gradients(void **state)
+{
+    static const char *const texts[] = {
+        "D[o,c,r,s] = sum[n,y,x](where(" GUARD ", X[n,c,y+r-1,x+s-1], 0) * G[n,o,y,x])",
+        "D[o,r,s,c] = sum[n,y,x](where(y+r >= 1 and y+r <= size(X.1) and x+s >= 1 and x+s <= size(X.2), "
+        "X[n,y+r-1,x+s-1,c], 0) * G[n,y,x,o])"};
+    md_ds_op *op = NULL;
+    (void)state;
+    for (int32_t i = 0; i < MD_COUNT(texts) && md_dev_cuda_has_conv(); i++) {
+        assert_ok(create(&op, texts[i], &(how){.sizes = "r=3, s=3"}));
+        assert_int_equal(op->n_stages, 1);
+        assert_true(count_of(op, "conv_lib") > 0);
+        md_ds_op_destroy(&op);
+    }
+}
+
 /* While the parts' kernels are built the product serves as it is. */
 static void the_product_serves_meanwhile(void **state)
 {
@@ -266,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_what_gains_is_moved, set_up, tear_down),
         cmocka_unit_test_setup_teardown(planes_are_matrices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(few_channels_get_zeros, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(libraries_take_gradients, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_product_serves_meanwhile, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ enum { RANK };
 /* rule_value of an envelope: of each axis of the image the dims of image, result and filter (one more, 0: none), and
  * how far it is moved */
 enum { N_RULE_AXES, RULE_AXIS, RULES_OF_AXIS = 2, MOST_MOVED = 255 };
-enum { MOST_ALIGNED = 16 }; /* bytes, of what is at multiples of 16 */
+enum { MOST_ALIGNED = 16, ROUNDED = 256 }; /* bytes: of what is at multiples of 16; pieces of the workspace */
 enum { LIBRARY_BYTES = 32 << 20, TILE = 128 /* of results */ };
 
 _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
@@ -156,6 +156,19 @@ static bool describe(md_dev_cuda_conv *out, const md_fa_conv_layout *layout, con
     return true;
 }
 
+/* Planes are copied: there is room for all three tensors once more. */
+static int64_t workspace_of(const md_dev_cuda_conv *conv)
+{
+    int64_t bytes = LIBRARY_BYTES;
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS && conv->stride[0][1] != 1; t++) {
+        int64_t n = (int64_t)md_dtype_size((md_dtype)conv->dtype);
+        for (int32_t a = 0; a < conv->n_axes; a++)
+            n *= conv->size[t][a];
+        bytes += (n + ROUNDED - 1) / ROUNDED * ROUNDED;
+    }
+    return bytes;
+}
+
 static int32_t library_calls(md_fa_library_call out[MD_FA_MAX_LIBRARY_CALLS], const md_fa_target *target,
                              const md_fa_config *config, const md_kn_shape *shape)
 {
@@ -172,7 +185,7 @@ static md_status load_library_call(md_dev *dev, const md_fa_library_call *call, 
 {
     md_dev_cuda_conv conv;
     memcpy(&conv, call, sizeof conv);
-    return md_dev_cuda_conv_load(dev, &conv, LIBRARY_BYTES, may_load);
+    return md_dev_cuda_conv_load(dev, &conv, workspace_of(&conv), may_load);
 }
 
 static md_status run(const md_kn_call *call, int32_t rank)
@@ -189,7 +202,7 @@ static md_status run(const md_kn_call *call, int32_t rank)
         return md_fail(MD_UNSUPPORTED, "cuDNN has no convolution of such strides");
     for (int32_t t = 0; t < MD_FA_CONV_TENSORS; t++)
         data[t] = call->data[layout->tensor[t]];
-    return md_dev_cuda_conv_run(call->device, call->stream, &conv, data, call->workspace, LIBRARY_BYTES);
+    return md_dev_cuda_conv_run(call->device, call->stream, &conv, data, call->workspace, workspace_of(&conv));
 }
 
 /* A launch function has no argument for the rank, so there is one function for each. */
@@ -228,14 +241,18 @@ static bool work_of(md_fa_product *out, const md_fa_target *target, const int64_
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const md_fa_config *config,
                      const md_kn_shape *shape)
 {
+    known room;
+    const md_fa_conv_layout *layout = layout_of(&room, target->program, target->stage);
+    md_dev_cuda_conv conv;
     md_fa_product sized;
-    (void)config;
     *out = (md_kn_geometries){0};
     out->launch[0].grain = out->launch[1].grain = 1;
-    if (!work_of(&sized, target, shape->size))
+    if (!layout || !work_of(&sized, target, shape->size))
         return;
     out->launch[0].blocks = 1;
     out->workspace_bytes = LIBRARY_BYTES;
+    if (describe(&conv, layout, target->program, shape, config->value[RANK]))
+        out->workspace_bytes = workspace_of(&conv);
 }
 
 /* The time of the library's own copies. */
@@ -259,6 +276,13 @@ static double tiles_us(const md_fa_target *target, const md_fa_product *sized)
     return fmax(STEP_ALONE, STEP * (waves > 1 ? ceil(waves) : waves)) * (double)sized->depth / 64;
 }
 
+/* The same of planes, whose tiles are cut to suit, until a step of K alone counts. */
+static double planes_tiles_us(const md_fa_product *sized, double flops)
+{
+    const double narrow = MD_MIN(sized->rows, sized->columns) < TILE ? NARROW : 1;
+    return fmax(flops / RATE * narrow, PLANES_STEP_ALONE * (double)sized->depth / 64);
+}
+
 /* The time of the operations: of f32, of gradients of filters, which also divide K among tiles, and of the others. */
 static double operations_us(const md_fa_target *target, const md_fa_conv_layout *layout, const md_fa_product *sized,
                             const int64_t *size)
@@ -268,7 +292,9 @@ static double operations_us(const md_fa_target *target, const md_fa_conv_layout 
         return fmax(flops / F32_RATE, F32_STEP_ALONE * (double)sized->depth / 64) *
                (layout->has_planes ? 1 : F32_PIXELS);
     const double aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
-    return aligned * (layout->is_of_filter ? flops / FILTER_RATE : tiles_us(target, sized));
+    return aligned * (layout->is_of_filter ? flops / FILTER_RATE
+                      : layout->has_planes ? planes_tiles_us(sized, flops)
+                                           : tiles_us(target, sized));
 }
 
 /* The time of 1 x 1 filters by planes: these are matrices, which the library moves where they are unaligned. */
@@ -283,6 +309,12 @@ static double points_us(const md_fa_product *sized, const md_fa_conv_layout *lay
     if (places % 8 == 0)
         return POINTS + fmax(flops / POINTS_RATE, memory);
     return fmin(POINTS_MOVED + flops / POINTS_MOVED_RATE, POINTS_ALONE + POINTS_EACH * images);
+}
+
+/* Gradients of filters are summed in slices of K, which are added up. */
+static double whole_us(double operations, double memory, const md_fa_conv_layout *layout)
+{
+    return layout->is_of_filter ? operations + memory : fmax(operations, memory);
 }
 
 static bool is_of_points(const md_fa_conv_layout *layout)
@@ -302,7 +334,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const bool has_copies = layout->has_planes && dtype_of(layout, target->program) != MD_F32;
     const double us = is_of_points(layout) && has_copies
                           ? points_us(&sized, layout, size, memory)
-                          : START + fmax(operations_us(target, layout, &sized, size), memory) +
+                          : START + whole_us(operations_us(target, layout, &sized, size), memory, layout) +
                                 (has_copies ? planes_us(target, layout, size) : 0);
     md_fa_cuda_product_time_features(out, us, 1);
     out->serial_us += 0.02 * config->value[RANK];

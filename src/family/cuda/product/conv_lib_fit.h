@@ -11,7 +11,7 @@
 
 #include "family/fit.h"
 
-/* us of a launch, and of 64 steps of K: in each wave of tiles, and of a tile alone; channels that are no multiple of
+/* us of a launch, and of 64 steps of K: in each wave of tiles, and of a tile alone; channels that are no multiples of
  * eight want another layout first: times as long. */
 MD_FIT(START, 6.3)
 MD_FIT(STEP, 0.627)
@@ -19,17 +19,22 @@ MD_FIT(STEP_ALONE, 0.135)
 MD_FIT(UNALIGNED, 2.0)
 
 /* Operations in a us: of f32 without TF32 by planes (6 layers at batch 7, the same H200, 30 November 2026), and us of
- * 64 steps of K of a tile alone; channels last take longer. Of gradients of filters: a guess. */
+ * 64 steps of K of a tile alone; channels last take longer. Of gradients of filters: 4 layers at batch 32 (conv-5, the
+ * same day). */
 MD_FIT(F32_RATE, 22.7e6)
 MD_FIT(F32_STEP_ALONE, 1.3)
 MD_FIT(F32_PIXELS, 1.1)
-MD_FIT(FILTER_RATE, 200e6)
+MD_FIT(FILTER_RATE, 600e6)
 
 /* Planes are moved by the library itself, on top: us; images and filter, times as long as touching their bytes once
  * (13 layers of 3 x 3 at batches 1, 7 and 32, the same H200, 30 November 2026). */
 MD_FIT(PLANES, 1.3)
 MD_FIT(PLANES_OF_IMAGES, 3.7)
 MD_FIT(PLANES_OF_FILTER, 11.6)
+/* Operations of planes in a us, less few filters' times as long; us of 64 steps of K alone (the same). */
+MD_FIT(RATE, 650e6)
+MD_FIT(NARROW, 1.6)
+MD_FIT(PLANES_STEP_ALONE, 0.075)
 
 /* 1 x 1 filters by planes: us, and operations in a us; where images are no multiples of eight places for many images
  * or, if that is less, for each (5 layers at batches 1, 7 and 32, layouts-4 of 30 November 2026). */

@@ -111,14 +111,17 @@ static double epilogue_us(const md_fa_target *target, const md_fa_product *sized
            fmax(waves / t->threads, blocks / sms / ISSUING_THREADS);
 }
 
-/* The time of a step of K that a thread spends on pieces of unaligned rows. */
+/* The time of a step of K that a thread spends on pieces of unaligned rows, and of elements that lie apart. */
 static double pieces_us(const md_fa_product *sized, const tile *t)
 {
     double us = 0;
     for (int32_t o = 0; o <= sized->p.n_products; o++) {
         const int64_t line = md_fa_product_line(sized, o);
         const double pieces = (double)(o == 0 ? t->rows : t->columns) * (DEPTH / 8) / t->threads;
-        us += pieces * (line % 2 ? PIECE_ODD : line % 8 ? PIECE_EVEN : 0);
+        us += pieces * (md_cg_product_along(&sized->p, o) == MD_CG_ALONG_NEITHER ? PIECE_APART
+                        : line % 2                                               ? PIECE_ODD
+                        : line % 8                                               ? PIECE_EVEN
+                                                                                 : 0);
     }
     return us;
 }
