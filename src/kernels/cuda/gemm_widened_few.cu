@@ -3,8 +3,8 @@
  * the instruction of a warpgroup would wait at the end of each run of K, a warp goes on with its next tile.
  *
  * A warp has MD_TILES times 16 columns of the result, all rows of its block, and every MD_DEPTHS-th unit of K. It has
- * the words of a unit under way while it multiplies those of the unit before, and asks for those of MD_AHEAD units in
- * the L2, the first of them while earlier launches of the stream run. A block makes tile after tile.
+ * the words of a unit under way while it multiplies those of the unit before; with MD_AHEAD of 2 and more, those of so
+ * many units and their activations, by way of shared memory that is the warp's own. A block makes tile after tile.
  *
  * md_config.h: as gemm_widened.cu, without MD_GROUPS, MD_STAGES and md_wgmma; MD_WIDTH: columns of a tile; MD_TILES: 1,
  * 2 or 4. md_expr.h: as gemm_widened.cu; md_params has `packed` and no tensor map. */
@@ -29,7 +29,10 @@ enum {
     EIGHTS = MD_BN / 8, /* of rows */
     SUMS = MD_BN / 2, /* of a thread in a tile */
     PITCH = BM + 4,
-    PLANE = MD_BN * PITCH /* sums of the warps that share units */
+    PLANE = MD_BN * PITCH, /* sums of the warps that share units */
+    RING = MD_AHEAD > 1 ? MD_AHEAD : 0, /* units in shared memory */
+    WORDS_BYTES = MD_CHUNKS * MD_TILES * WIDE * 512, /* of a unit */
+    UNIT_BYTES = WORDS_BYTES + MD_CHUNKS * MD_BN * 128
 };
 
 #include "gemm_widened_parts.h"
@@ -55,7 +58,7 @@ MD_INLINE uint4 md_load_once(const uint4 *from)
     return v;
 }
 
-MD_INLINE void md_read(md_piece &to, const md_reader &from, int chunk)
+MD_INLINE void md_read_weights(md_piece &to, const md_reader &from, int chunk)
 {
     const uint4 *weights = from.weights + (int64_t)chunk * (CHUNK / 16);
     MD_FOR (t, MD_TILES)
@@ -64,6 +67,10 @@ MD_INLINE void md_read(md_piece &to, const md_reader &from, int chunk)
             to.word[t][4 * i] = v.x, to.word[t][4 * i + 1] = v.y, to.word[t][4 * i + 2] = v.z,
                            to.word[t][4 * i + 3] = v.w;
         }
+}
+
+MD_INLINE void md_read_rows(md_piece &to, const md_reader &from, int chunk)
+{
     MD_FOR (n, EIGHTS) {
         const char *row = from.row[n] + (int64_t)chunk * 128;
         const int64_t left = from.row[n] ? from.depth - (int64_t)chunk * 64 - threadIdx.x % 4 * 2 : 0;
@@ -75,6 +82,12 @@ MD_INLINE void md_read(md_piece &to, const md_reader &from, int chunk)
                 to.pair[n][j] = j * 8 < left ? *(const uint32_t *)(row + j * 16) : 0;
         }
     }
+}
+
+MD_INLINE void md_read(md_piece &to, const md_reader &from, int chunk)
+{
+    md_read_weights(to, from, chunk);
+    md_read_rows(to, from, chunk);
 }
 
 /* Words of 16 columns of the result from `column` on, or of the last ones. */
@@ -212,20 +225,106 @@ MD_INLINE void md_get_qparams(md_ahead &ahead, const md_warp &me, const md_param
     md_qparams_get(ahead.q, me.params, p, MD_RUN ? unit : 0, me.runs);
 }
 
-/* Asks for the unit that is MD_AHEAD after the i-th, of this tile or of the next one. */
-MD_INLINE void md_ask_ahead(const md_warp &me, const uint4 *here, const uint4 *next, int i)
+/* ---- By way of shared memory */
+/* The units of a warp, tile after tile: the one that is copied next, to where the first one that is under way lies. */
+typedef struct md_stream {
+    const uint4 *weights; /* of the tile */
+    const char *rows; /* the first one of the tile */
+    int64_t pitch, depth;
+    int left; /* rows from there on */
+    unsigned tile, tiles, together; /* of which this block makes those that are `together` apart */
+    int unit; /* of the warp's */
+    unsigned slot, begin; /* shared addresses */
+} md_stream;
+
+MD_INLINE void md_stream_to(md_stream &s, const md_params &p, const md_warp &me, int slice)
 {
-    const int ahead = i + min(MD_AHEAD, me.count);
-    if (ahead < me.count)
-        md_ask_for_unit(here, me.from + ahead * MD_DEPTHS);
-    else if (next)
-        md_ask_for_unit(next, me.from + (ahead - me.count) * MD_DEPTHS);
+    s.unit = 0;
+    if (me.count == 0)
+        s.tile = s.tiles;
+    if (s.tile >= s.tiles)
+        return;
+    const md_part w = md_part_of(p, slice, s.tile);
+    md_view view;
+    view.base = view.row = view.step = 0;
+    (void)md_operand_view(&p, 0, 0, &view);
+    s.weights = md_weights_of(p, w.column + me.column);
+    s.rows = (const char *)md_operand_address(&p, 0, view.base + w.row * view.row);
+    s.pitch = (const char *)md_operand_address(&p, 0, view.base + (w.row + 1) * view.row) - s.rows;
+    s.left = (int)md_least(md_points_rows(&p) - w.row, MD_BN);
+    s.depth = md_points_depth(&p);
+}
+
+/* Copies 16 bytes, of which the last ones may be none: zeros. */
+MD_INLINE void md_copy_piece(unsigned to, const void *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+/* Where a piece of eight of K of a row lies: no two rows' in the same banks. */
+MD_INLINE unsigned md_row_piece(const md_stream &s, int c, int row, int piece)
+{
+    return s.slot + WORDS_BYTES + (c * MD_BN + row) * 128 + (piece ^ (row & 7)) * 16;
+}
+
+/* Copies 64 of K. */
+MD_INLINE void md_fetch(const md_stream &s, const md_warp &me, int c)
+{
+    if (s.tile >= s.tiles)
+        return;
+    const int lane = threadIdx.x & 31, chunk = (me.from + s.unit * MD_DEPTHS) * MD_CHUNKS + c;
+    const uint4 *from = s.weights + (int64_t)chunk * (CHUNK / 16) + lane;
+    MD_FOR (i, MD_TILES * WIDE)
+        md_copy_piece(s.slot + ((c * MD_TILES * WIDE + i) * 32 + lane) * 16, from + i * 32, 16);
+    MD_FOR (i, MD_BN / 4) {
+        const int row = i * 4 + lane / 8, piece = lane % 8;
+        const int64_t k = (int64_t)chunk * 64 + piece * 8;
+        const int bytes = row < s.left ? (int)max(md_least((s.depth - k) * 2, 16), (int64_t)0) : 0;
+        md_copy_piece(md_row_piece(s, c, row, piece), bytes ? s.rows + row * s.pitch + k * 2 : s.rows, bytes);
+    }
+}
+
+/* The unit is under way; to the next one. */
+MD_INLINE void md_fetched(md_stream &s, const md_params &p, const md_warp &me, int slice)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    s.slot = s.slot == s.begin + (RING - 1) * UNIT_BYTES ? s.begin : s.slot + UNIT_BYTES;
+    if (s.tile < s.tiles && ++s.unit == me.count) {
+        s.tile += s.together;
+        md_stream_to(s, p, me, slice);
+    }
+}
+
+/* 64 of K of the first unit under way, which has come. */
+MD_INLINE void md_take(md_piece &to, const md_stream &s, int c)
+{
+    const int lane = threadIdx.x & 31;
+    MD_FOR (t, MD_TILES)
+        MD_FOR (i, WIDE) {
+            const uint4 v = md_load_words(s.slot + (((c * MD_TILES + t) * WIDE + i) * 32 + lane) * 16);
+            to.word[t][4 * i] = v.x, to.word[t][4 * i + 1] = v.y, to.word[t][4 * i + 2] = v.z,
+                           to.word[t][4 * i + 3] = v.w;
+        }
+    MD_FOR (n, EIGHTS)
+        MD_FOR (h, 2) {
+            unsigned v[4];
+            md_ldmatrix(v, md_row_piece(s, c, n * 8 + lane % 8, h * 4 + lane / 8));
+            MD_FOR (i, 4)
+                to.pair[n][h * 4 + i] = v[i];
+        }
+}
+
+/* The first unit under way has come, to all lanes. */
+MD_INLINE void md_await_unit(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(RING > 0 ? RING - 1 : 0) : "memory");
+    __syncwarp();
 }
 
 /* Sums of a warp's units of a tile. While the last ones are multiplied, the first of the next tile are read, so that
  * memory is busy where tiles end. */
 MD_INLINE void md_consume(md_tiles &s, md_ahead &ahead, md_warp &me, const md_params &p, const md_part &next,
-                          bool has_next)
+                          bool has_next, md_stream &stream)
 {
     MD_FOR (t, MD_TILES) {
         md_clear(s.acc[t]);
@@ -233,26 +332,29 @@ MD_INLINE void md_consume(md_tiles &s, md_ahead &ahead, md_warp &me, const md_pa
     }
     md_clear(s.ones);
     md_qparams_of q = ahead.q;
-    const uint4 *const here = me.reader.weights - (threadIdx.x & 31), *const then =
-                                                                          has_next ? md_weights_of(p, next.column +
-                                                                                                          me.column)
-                                                                                   : nullptr;
     MD_ROLLED for (int i = 1; i <= me.count; i++)
     {
         const bool is_last = i == me.count, reads = !is_last || has_next;
         const int unit = is_last ? me.from : me.from + i * MD_DEPTHS;
         q = ahead.q;
-        if (MD_AHEAD > 1)
-            md_ask_ahead(me, here, then, i - 1);
+        if (RING)
+            md_await_unit();
         if (is_last && has_next)
             md_go_to(me, p, next);
         if (reads && (MD_RUN || is_last))
             md_get_qparams(ahead, me, p, unit);
         MD_FOR (c, MD_CHUNKS) {
+            if (RING)
+                md_take(ahead.piece[c], stream, c);
             md_multiply(s, ahead.piece[c], c, q);
-            if (reads)
+            if (RING) {
+                __syncwarp(); /* all have taken it */
+                md_fetch(stream, me, c);
+            } else if (reads)
                 md_read(ahead.piece[c], me.reader, unit * MD_CHUNKS + c);
         }
+        if (RING)
+            md_fetched(stream, p, me, next.slice);
     }
     if (!MD_RUN && (MD_HAS_SCALE || MD_HAS_ZERO)) {
         MD_FOR (t, MD_TILES)
@@ -288,19 +390,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, MD_BLOCKS) md_kernel(const
     md_warp me = md_warp_of(p, w);
     md_ahead ahead;
     md_tiles s;
-    MD_ROLLED for (int i = 0; i < min(MD_AHEAD, me.count); i++)
-        md_ask_for_unit(me.reader.weights - (threadIdx.x & 31), me.from + i * MD_DEPTHS);
-    if (me.count > 0)
+    if (MD_AHEAD == 1 && me.count > 0) {
+        md_ask_for_unit(me.reader.weights - (threadIdx.x & 31), me.from);
         md_ask_for_qparams(me.params, MD_RUN ? me.from : 0);
+    }
+    md_stream stream = {nullptr, nullptr, 0, 0, 0, tile, tiles, together, 0, 0, 0};
+    stream.slot = stream.begin =
+        md_shared_address(md_memory) + 2 * MD_DEPTHS * PLANE * 4 + threadIdx.x / 32 * (RING * UNIT_BYTES);
+    if (RING)
+        md_stream_to(stream, p, me, w.slice);
     md_wait_for_launches();
-    if (me.count > 0)
+    MD_FOR (u, RING) {
+        MD_FOR (c, MD_CHUNKS)
+            md_fetch(stream, me, c);
+        md_fetched(stream, p, me, w.slice);
+    }
+    if (!RING && me.count > 0)
         MD_FOR (c, MD_CHUNKS)
             md_read(ahead.piece[c], me.reader, me.from * MD_CHUNKS + c);
     md_get_qparams(ahead, me, p, me.from);
     MD_ROLLED for (; tile < tiles; tile += together)
     {
         const md_part next = md_part_of(p, w.slice, tile + together);
-        md_consume(s, ahead, me, p, next, tile + together < tiles);
+        md_consume(s, ahead, me, p, next, tile + together < tiles, stream);
         md_keep_sums(sums, s, me.column, me.turn);
         md_meet_all();
         md_end_rows(p, w, md_shared_address(sums));

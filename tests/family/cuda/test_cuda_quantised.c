@@ -175,7 +175,11 @@ static const gate hopper[] = {
     {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,
      "gemm_widened/rows64_columns16_depths4_split2_blocks2_direct2", 128},
     {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,
-     "gemm_widened/rows32_columns8_depths8_split1_blocks2_direct2_ahead4", 128},
+     "gemm_widened/rows32_columns8_depths16_split1_blocks1_direct2_ahead2", 128},
+    {"Y[i,j] = sum[k](X[i,k] * (f32(W:u4[j,k]) - Z[j,k//32]) * S[j,k//32])", MD_F16,
+     "gemm_widened/rows32_columns8_depths8_split1_blocks1_direct2_ahead3", 255},
+    {"Y[i,j] = gelu(sum[k](X[i,k] * W:i8[j,k]) * S[j])", MD_BF16,
+     "gemm_widened/rows64_columns8_depths4_split1_blocks2_direct4_ahead2", 168},
     {"Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16,
      "gemm_widened/rows16_columns8_depths8_split1_blocks2_direct1", 128},
 };

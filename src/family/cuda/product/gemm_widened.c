@@ -88,6 +88,9 @@ static void set_tile(widened_spec *s, const md_fa_config *config)
         s->threads = 32 * (s->width / 16 / s->tiles) * s->depths;
         s->stages = 0;
         s->shared_bytes = INT64_C(2) * s->depths * s->rows * (s->width + 4) * 4;
+        if (s->ahead > 1) /* units that are under way to each warp: words and activations */
+            s->shared_bytes += (int64_t)(s->threads / 32) * s->ahead * s->chunks * 128 *
+                               (s->tiles * md_dtype_bits(s->weights) + s->rows);
         return;
     }
     const int64_t stage = s->chunks * (s->rows * 128 + s->groups * chunk_bytes(s)),
@@ -101,7 +104,7 @@ static void set_tile(widened_spec *s, const md_fa_config *config)
 /* The ring and the sums of a tile have room. */
 static bool fits(const widened_spec *s, const md_dev_facts *facts)
 {
-    if (s->tiles ? s->width / 16 % s->tiles != 0 : s->groups == 0 || s->ahead > 1)
+    if (s->tiles ? s->width / 16 % s->tiles != 0 : s->groups == 0 || s->ahead != 1)
         return false;
     const int32_t registers = facts->registers_per_sm / (warpgroups(s) * s->blocks) / 8 * 8;
     return s->threads <= MOST_THREADS && registers_of(s) <= MD_MIN(registers, 255) &&
@@ -245,27 +248,25 @@ static double clock_of(const md_dev_facts *facts)
     return facts->gflops / (MD_MAX(facts->threads, 1) * FLOPS_A_CLOCK) * 1e3;
 }
 
-static double norm3(double a, double b, double c)
-{
-    return pow(pow(a, 3) + pow(b, 3) + pow(c, 3), 1.0 / 3);
-}
-
-/* Few rows by warps: what all issue, the bytes, and the units that a warp waits for one after the other. */
+/* Few rows by warps: what all issue, the bytes, the units that a warp waits for one after the other, and the lines of
+ * activations, of which an SM reads one a clock: two of each row for 16 of K, or one for 64 on the way to shared
+ * memory. */
 static double direct_us(const widened_spec *s, const md_dev_facts *facts, const md_fa_product *sized)
 {
     const double sms = MD_MAX(facts->threads, 1), blocks = blocks_of(s, sized), eighths = s->rows / 8,
                  turns = rounds_of(s, facts, blocks), warps = fmin(ceil(blocks / sms), s->blocks) * s->threads / 32,
                  steps = CHUNK_DEPTH / 16 * s->chunks, /* of a unit */
         units = turns * ceil((double)chunks_of(s, sized->depth) / s->chunks / s->split / s->depths),
-                 runs = s->run > 0 ? steps * 16 / s->run : 0;
+                 runs = s->run > 0 ? steps * 16 / s->run : 0, clock = clock_of(facts);
     const double instructions = steps * (s->tiles * (widening(s) + FEW_STEP) + eighths * FEW_PAIR) +
                                 runs * s->tiles * eighths * FEW_RUN * (1 + s->has_zero) + FEW_UNIT,
                  issued = FEW_ISSUED * pow(fmin(warps / 4 / FEW_ENOUGH, 1), FEW_FEWER), /* by a scheduler in a clock */
-        issue = units * warps * instructions / 4 / (issued * clock_of(facts)),
-                 memory = sized->bytes / (md_fa_cuda_bytes_per_us(facts) * FEW_MEMORY),
-                 waits = units * (s->ahead > 1 ? FEW_WAIT_AHEAD : FEW_WAIT),
-                 end = FEW_END + FEW_SUM * s->depths + (s->split > 1 ? FEW_MEET : 0);
-    return norm3(issue, memory, waits) + turns * end + FEW_START;
+        lines = fmin((double)sized->rows, s->rows) * steps * (s->ahead > 1 ? 0.25 : 2);
+    const double us[] = {units * warps * instructions / 4 / (issued * clock),
+                         sized->bytes / (md_fa_cuda_bytes_per_us(facts) * FEW_MEMORY),
+                         FEW_WAIT * fmax(units / MD_MAX(s->ahead, 1), 1), units * warps * lines / (FEW_LINES * clock)};
+    const double end = FEW_SUM * s->depths + (s->split > 1 ? FEW_MEET : 0);
+    return cbrt(pow(us[0], 3) + pow(us[1], 3) + pow(us[2], 3) + pow(us[3], 3)) + turns * end + FEW_START;
 }
 
 /* Weights that come through shared memory. */
@@ -280,7 +281,8 @@ static double shared_us(const widened_spec *s, const md_dev_facts *facts, const 
                  multiply = rounds * warps * steps * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
                  rows_bytes = blocks * s->rows * (double)sized->depth / s->split * 2, /* from the L2 */
         memory = sized->bytes / (md_fa_cuda_bytes_per_us(facts) * MEMORY) + rows_bytes / L2_RATE;
-    return norm3(issue, multiply, memory) + START + (s->split > 1 ? MEET : 0) + (double)s->rows * s->depths * SUMS;
+    return cbrt(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3)) + START + rounds * (s->split > 1 ? MEET : 0) +
+           (rounds - 1) * ROUND;
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
@@ -424,7 +426,7 @@ const md_fa_family md_fa_cuda_gemm_widened = {
               {"split", 1, 5, {1, 2, 3, 4, 8}},
               {"blocks", 1, 4, {1, 2, 3, 4, 6}, 1}, /* of an SM */
               {"direct", 0, 3, {0, 4, 2, 1}, 1, .is_quiet = true},
-              {"ahead", 1, 2, {1, 4, 2, 8, 16}, 3, .is_quiet = true}},
+              {"ahead", 1, 3, {1, 2, 3, 4, 0}, 2, .is_quiet = true}},
     .kind = &kind,
     .spec_of = spec_of,
     .legal = legal,
