@@ -279,7 +279,8 @@ static double us_of(const md_fa_target *target, const rows_spec *s, const md_fa_
                                  .stages = tile->stages * tile->deep,
                                  .is_pingpong = tile->is_pingpong,
                                  .has_result = tile->has_result};
-    const double plain = md_fa_wgmma_us(target->facts, sized, &variant, enough),
+    const bool is_alone = !s->is_window && tile->rows == 64 && tile->columns * sized->p.n_products >= 256;
+    const double plain = md_fa_wgmma_us(target->facts, sized, &variant, enough) * (is_alone ? ALONE : 1),
                  memory = sized->bytes / target->facts->memory_gbps * 1e-3;
     return plain + fmax(plain - memory, 0) * (s->is_window ? MORE_OF_WINDOW : MORE_OF_ROWS);
 }

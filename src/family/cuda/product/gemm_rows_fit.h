@@ -11,6 +11,9 @@
 MD_FIT(MORE_OF_WINDOW, 0.2355)
 MD_FIT(MORE_OF_ROWS, 0.45)
 
+/* The factor where one warpgroup makes 256 columns, and nothing runs while it waits (30 November 2026: 9 times). */
+MD_FIT(ALONE, 1.06)
+
 /* us: of sorting, and of each row in it by a thread. */
 MD_FIT(SORT, 3)
 MD_FIT(SORT_ROW, 0.12)
