@@ -15,7 +15,8 @@
  *   data/results/2026-11-29-h200-products.tar.xz:regret_f8.jsonl
  *   data/results/2026-11-29-h200-products.tar.xz:regret_int8.jsonl
  *   data/results/2026-11-30-h200-boards.tar.xz:2026-11-30-h200-boards/quantised_2911.jsonl
- * Fit: 30 November 2026, H200: 27.0% root mean square of log(model / recorded), picks lose 6.7%, 1358 times. */
+ *   data/results/2026-11-30-h200-boards.tar.xz:2026-11-30-h200-boards/regret_narrow_0557.jsonl
+ * Fit: 30 November 2026, H200: 20.1% root mean square of log(model / recorded), picks lose 3.3%, 1620 times. */
 #ifndef MD_FAMILY_CUDA_PRODUCT_GEMM_QUANTISED_FIT_H
 #define MD_FAMILY_CUDA_PRODUCT_GEMM_QUANTISED_FIT_H
 
