@@ -48,44 +48,50 @@ static json_int_t weight_bytes(const md_package *p, json_int_t i)
 
 /* ---- Tensors */
 
-/* The values of a text of numbers; false: they are no numbers, or negative. */
-static bool read_numbers(int64_t value[MD_MAX_RANK], int32_t *n, const char *text)
+/* The values of a text of numbers; MD_CORRUPT without a message: they are no numbers, or negative. */
+static md_status read_numbers(int64_t value[MD_MAX_RANK], int32_t *n, const char *text)
 {
     const md_fx_names none = {0, NULL, "no number"};
     md_fx_whole *whole[MD_MAX_RANK] = {NULL};
-    bool is_right = md_fx_whole_parse(whole, MD_MAX_RANK, n, text, "a size", &none) == MD_OK;
+    md_status status = md_fx_whole_parse(whole, MD_MAX_RANK, n, text, "a size", &none);
     for (int32_t a = 0; a < MD_MAX_RANK; a++) {
-        if (is_right && a < *n)
-            is_right = md_fx_whole_eval(&value[a], whole[a], NULL) && value[a] >= 0;
+        if (status == MD_OK && a < *n && (!md_fx_whole_eval(&value[a], whole[a], NULL) || value[a] < 0))
+            status = MD_CORRUPT;
         free(whole[a]);
     }
-    return is_right;
+    return status;
 }
 
 /* How many bytes a constant with these texts of numbers reaches; -1: none can be said. */
-static int64_t constant_bytes(const md_sequence_tensor *t)
+static md_status constant_bytes(int64_t *out, const md_sequence_tensor *t)
 {
     md_tensor shape = {.dtype = t->dtype};
     int64_t dense = 1, n = 0;
     int32_t n_strides = 0;
-    if (!read_numbers(shape.size, &shape.rank, t->size) || !read_numbers(shape.stride, &n_strides, t->stride) ||
-        (n_strides != 0 && n_strides != shape.rank))
-        return -1;
+    *out = -1;
+    MD_TRY(read_numbers(shape.size, &shape.rank, t->size));
+    MD_TRY(read_numbers(shape.stride, &n_strides, t->stride));
+    if (n_strides != 0 && n_strides != shape.rank)
+        return MD_CORRUPT;
     for (int32_t a = shape.rank - 1; a >= 0 && n_strides == 0; a--) {
         shape.stride[a] = dense;
         if (__builtin_mul_overflow(dense, shape.size[a] > 0 ? shape.size[a] : 1, &dense))
-            return -1;
+            return MD_CORRUPT;
     }
     const int64_t width = md_dtype_bits(t->dtype) / 8;
-    return md_pk_reach(&n, &shape) && width > 0 && n <= INT64_MAX / width ? n * width : -1;
+    if (md_pk_reach(&n, &shape) && width > 0 && n <= INT64_MAX / width)
+        *out = n * width;
+    return MD_OK;
 }
 
 static md_status find_weight(md_sequence_tensor *t, const md_package *p, const json_t *tensor, size_t i)
 {
     const json_int_t weight = md_json_integer_at(tensor, "weight");
+    int64_t need = -1;
     if (!json_is_integer(json_object_get(tensor, "weight")) || weight < 0 || weight >= p->n_weights)
         return wrong("no weight for tensor", i);
-    const int64_t need = constant_bytes(t);
+    if (constant_bytes(&need, t) == MD_OUT_OF_MEMORY)
+        return MD_OUT_OF_MEMORY;
     if (need < 0 || need > weight_bytes(p, weight))
         return wrong("a weight that is too short for tensor", i);
     t->data = p->weight[weight];

@@ -189,16 +189,20 @@ static const md_sr_bundle_row *find_row(const md_sr_bundle *b, const char *kind,
 }
 
 /* Writes a payload as it was before it was compressed. */
-static bool unpack(char *out, const md_sr_bundle *b, const md_sr_bundle_row *row)
+static md_status unpack(bool *is_right, char *out, const md_sr_bundle *b, const md_sr_bundle_row *row)
 {
     uLongf n = row->n;
-    if (row->n_stored == row->n)
-        return read_at(out, row->n, b, row->at);
+    int result = Z_DATA_ERROR;
+    if (row->n_stored == row->n) {
+        *is_right = read_at(out, row->n, b, row->at);
+        return MD_OK;
+    }
     char *packed = malloc(row->n_stored + (size_t)1);
-    const bool is_right = packed && read_at(packed, row->n_stored, b, row->at) &&
-                          uncompress((Bytef *)out, &n, (const Bytef *)packed, row->n_stored) == Z_OK && n == row->n;
+    if (packed && read_at(packed, row->n_stored, b, row->at))
+        result = uncompress((Bytef *)out, &n, (const Bytef *)packed, row->n_stored);
     free(packed);
-    return is_right;
+    *is_right = result == Z_OK && n == row->n;
+    return packed && result != Z_MEM_ERROR ? MD_OK : md_fail_memory();
 }
 
 static md_status read_payload(void **out, size_t *n, const md_sr_bundle *b, const md_sr_bundle_row *row)
@@ -207,7 +211,13 @@ static md_status read_payload(void **out, size_t *n, const md_sr_bundle *b, cons
     if (!bytes)
         return md_fail_memory();
     md_digest128 digest = {0, 0};
-    if (unpack(bytes, b, row))
+    bool is_right = false;
+    const md_status status = unpack(&is_right, bytes, b, row);
+    if (status != MD_OK) {
+        free(bytes);
+        return status;
+    }
+    if (is_right)
         digest = md_hash128(bytes, row->n);
     if (digest.lo != row->payload.lo || digest.hi != row->payload.hi) {
         free(bytes);

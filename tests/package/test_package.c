@@ -1,5 +1,6 @@
 /* Packages from C: written, opened without a compiler, called at sizes that change; and what is refused. */
 #include "support/check.h"
+#include "support/fault.h"
 
 #include <fcntl.h>
 #include <md/package.h>
@@ -376,13 +377,39 @@ static void test_files(void **state)
     assert_fails(md_package_open(&p, other, NULL), MD_IO, "others may write");
 }
 
+/* An allocation that fails, alone or with all after it, is an error or does no harm, and nothing is lost. */
+static void test_memory(void **state)
+{
+    (void)state;
+    const md_context_options alone = {.threads = 1, .cache_dir = "", .cc = "/nonexistent/cc"};
+    int64_t n_failed = 0;
+    for (int is_once = 0; is_once < 2; is_once++)
+        for (int64_t n = 1, more = 1; more; n++) {
+            md_package *p = NULL;
+            const int64_t living = fault_living();
+            fault_at(n, is_once);
+            const md_status status = md_package_open(&p, path, &alone);
+            more = fault_happened();
+            fault_after(0);
+            if (status != MD_OK && !strstr(md_last_error(), "out of memory")) /* so say failed builds, too */
+                fail_msg("allocation %lld: %s, %s", (long long)n, md_status_name(status), md_last_error());
+            assert_true((p != NULL) == (status == MD_OK));
+            if (p)
+                check_call(p, 4);
+            md_package_close(&p);
+            assert_true(fault_living() <= living);
+            n_failed += status != MD_OK;
+        }
+    assert_true(n_failed > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),      cmocka_unit_test(test_threads),        cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_plans),      cmocka_unit_test(test_wrong_places),   cmocka_unit_test(test_weights),
         cmocka_unit_test(test_seen_shape), cmocka_unit_test(test_negative_sizes), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_files),      cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
