@@ -5,10 +5,25 @@
 #include "base/task/process.h"
 #include "base/temp.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+ssize_t __real_read(int fd, void *out, size_t n);
+ssize_t __wrap_read(int fd, void *out, size_t n);
+
+static int read_error, n_bad_reads; /* so many reads fail by it */
+
+ssize_t __wrap_read(int fd, void *out, size_t n)
+{
+    if (n_bad_reads <= 0)
+        return __real_read(fd, out, n);
+    n_bad_reads--;
+    errno = read_error;
+    return -1;
+}
 
 static md_temp temp;
 static const char *const folder = temp.path;
@@ -126,6 +141,25 @@ static void output_is_cut_at_64_kib(void **state)
     free(output);
 }
 
+/* A read that a signal ended, or that found nothing, is made again; another error ends the reading, not the child. */
+static void reads_that_fail(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        int32_t code = -1;
+        char *output = NULL;
+        read_error = (int[]){EINTR, EAGAIN, EIO}[i];
+        n_bad_reads = 2;
+        assert_ok(
+            md_process_run(&code, &output, (const char *const[]){"sh", "-c", "echo said", NULL}, 20000, NULL, NULL));
+        assert_string_equal(output, i < 2 ? "said\n" : "");
+        assert_int_equal(code, 0);
+        assert_int_equal(n_bad_reads, i < 2 ? 0 : 1);
+        n_bad_reads = 0;
+        free(output);
+    }
+}
+
 static void missing_programs_are_not_found(void **state)
 {
     (void)state;
@@ -206,6 +240,7 @@ int main(void)
         cmocka_unit_test(children_get_no_signals_and_no_files),
         cmocka_unit_test(programs_run),
         cmocka_unit_test(output_is_cut_at_64_kib),
+        cmocka_unit_test(reads_that_fail),
         cmocka_unit_test_setup_teardown(missing_programs_are_not_found, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(path_is_searched, make_folder, remove_folder),
         cmocka_unit_test(slow_programs_are_ended),

@@ -363,7 +363,7 @@ static void test_no_whole_files(void **state)
 {
     md_dev *dev = host_open(*state, NULL, 0);
     void *binary = NULL;
-    size_t n = 0;
+    size_t n = 0, whole = 0;
     assert_ok(host_compile(&binary, &n, dev, "int x[4000] = {1};\nvoid f(void) {}\n", "f"));
     ElfW(Ehdr) head;
     memcpy(&head, binary, sizeof head);
@@ -375,6 +375,7 @@ static void test_no_whole_files(void **state)
             char *const at = copy + head.e_phoff + (size_t)i * sizeof segment;
             memcpy(copy, binary, n);
             memcpy(&segment, at, sizeof segment);
+            whole = MD_MAX(whole, segment.p_offset + segment.p_filesz);
             if (field)
                 segment.p_offset = n + 1;
             else
@@ -397,6 +398,13 @@ static void test_no_whole_files(void **state)
     const size_t lengths[] = {0, 1, sizeof head - 1, sizeof head, head.e_phoff + 1, n / 2};
     for (int i = 0; i < 6; i++)
         expect_no_load(dev, binary, lengths[i]);
+    md_dev_kernel *kernel = NULL;
+    md_kn_launch_source s = host_source("", "f");
+    assert_true(whole < n); /* what follows the last segment is not mapped */
+    expect_no_load(dev, binary, whole - 1);
+    assert_ok(dev->ops->load(&kernel, dev, binary, whole, &s));
+    dev->ops->unload(dev, kernel);
+    md_strbuf_finish(&s.text);
     free(copy);
     free(binary);
     md_dev_close(&dev);

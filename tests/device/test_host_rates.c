@@ -142,6 +142,8 @@ static void load_and_age_make_them_unsure(void **state)
     old = rates(200, 1, 0.01, now - 100 * DAY);
     again = rates(90, 2, 0.01, now);
     assert_true(md_dev_host_join_rates(&old, &again).rate[0] == 90);
+    again.spread = 0.1; /* the most that is sure */
+    assert_true(md_dev_host_are_sure(&again) && md_dev_host_join_rates(&old, &again).rate[0] == 90);
     again.spread = 0.4;
     r = md_dev_host_join_rates(&old, &again);
     assert_true(r.rate[0] == 200 && !md_dev_host_are_sure(&r));

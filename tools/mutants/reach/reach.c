@@ -138,8 +138,8 @@ static module *find(uintptr_t pc)
     return &modules[i];
 }
 
-/* True for a call of __sanitizer_cov_trace_pc by way of the table of functions. What stands before pc may be the call of
- * a function that ended by jumping there. */
+/* True for a call of __sanitizer_cov_trace_pc by way of the table of functions. What stands before pc may be the call
+ * of a function that ended by jumping there. */
 static bool is_note(uintptr_t call)
 {
     enum { CALL = 5, DIRECT = 0xe8 };
@@ -156,8 +156,8 @@ static bool is_note(uintptr_t call)
     return *(void (**)(void))(at + 6 + distance) == __sanitizer_cov_trace_pc;
 }
 
-/* The call before pc does nothing from now on. The eight bytes around it that are replaced at once lie in one line of
- * the cache, so that other threads run the old instruction or the new one; a call in two lines stays. */
+/* The call before pc does nothing from now on. The eight bytes around it, which are replaced at once, lie in one line
+ * of the cache, so that other threads run the old instruction or the new one; a call in two lines stays. */
 static void take_out(uintptr_t pc)
 {
     enum { CALL = 5, LINE = 64 };
