@@ -11,6 +11,7 @@ import operators
 from tests import Broken, FAILED, HUNG, Late, take_cores
 
 CAUGHT, SURVIVED, OPEN = "caught", "survived", "not judged"
+PYTHON = "src/python/"
 
 
 class Together:
@@ -36,10 +37,11 @@ class Together:
                 pass  # what was not judged stays so
 
     def groups(self):
-        """Of a file each group has one fault at most."""
+        """Of a file each group has one fault at most, and faults of Python have groups of their own: other tests ask for them."""
         groups = []
-        for mutant in self.open:
-            fits = (g for g in groups if len(g) < self.n and all(m.path != mutant.path for m in g))
+        for mutant in sorted(self.open, key=lambda m: m.path.startswith(PYTHON)):
+            fits = (g for g in groups if len(g) < self.n and all(m.path != mutant.path for m in g) and
+                    g[0].path.startswith(PYTHON) == mutant.path.startswith(PYTHON))
             group = next(fits, None)
             if group is None:
                 groups.append(group := [])
@@ -47,12 +49,15 @@ class Together:
         return groups
 
     def names(self, group):
-        """All tests that may be asked, long ones first, with their seconds; without those that let all of the group through."""
-        passed = [set(self.run.known[m.id].get("passed", ())) for m in group]
+        """All tests that may be asked, long ones first, with their seconds; without those that let all of the group through.
+        Of faults of Python all tests of Python that reach one; of others what the plain run of tools/test has."""
+        passed, is_python = [set(self.run.known[m.id].get("passed", ())) for m in group], group[0].path.startswith(PYTHON)
         of, found = self.run.times.of, {}
         for name, test in self.build.tests.items():
-            suites = self.build.suites(test)
-            if "project" in suites or name == "mutate" or "full" in suites and not (self.options.full and name.endswith(".py")):
+            suites, is_file = self.build.suites(test), name.endswith(".py")
+            if "project" in suites or name == "mutate" or "full" in suites and not (self.options.full and is_file and is_python):
+                continue
+            if is_python and (not is_file or not any(self.is_reached(name, m) for m in group)):
                 continue
             if of.get(name, 0.0) is not None and not all(name in p for p in passed):
                 found[name] = of.get(name, self.options.slow / 4)
