@@ -192,6 +192,33 @@ static void the_one_variant_is_for_large_shapes(void **state)
     md_context_destroy(&c);
 }
 
+/* MD_TRACE: what was built, measured and chosen, with what belongs to each. */
+static void the_timeline_has_all(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"\"cat\":\"build\"",  "\"result\":\"ready\"", "\"text_bytes\":",
+                                        "\"binary_bytes\":",  "\"cat\":\"measure\"",  "\"measure (us)\"",
+                                        "\"cat\":\"choice\"", "\"variant\":\"",       "\"why\":\"measured\"",
+                                        "\"runner_up\":\"",   "\"margin\":",          "=64"};
+    char *text = calloc(1, 1 << 20), plain[sizeof path];
+    snprintf(plain, sizeof plain, "%s/trace.json", folder);
+    setenv("MD_TRACE", plain, 1);
+    md_context *c = make_context();
+    unsetenv("MD_TRACE");
+    md_op *op = make_softmax(c, &(md_op_options){.select = MD_SELECT_MEASURE, .hints = "64,64"});
+    call(op, 64, 64);
+    md_op_destroy(&op);
+    md_context_destroy(&c);
+    FILE *f = fopen(plain, "r");
+    assert_true(text && f);
+    assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
+    fclose(f);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i]))
+            fail_msg("no %s in %s", parts[i], text);
+    free(text);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -222,6 +249,7 @@ int main(void)
         cmocka_unit_test(dumps_have_formula_source_and_binary),
         cmocka_unit_test(one_variant_for_all_shapes),
         cmocka_unit_test(the_one_variant_is_for_large_shapes),
+        cmocka_unit_test(the_timeline_has_all),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
