@@ -225,7 +225,7 @@ static md_status add_library(md_ds_pool *pool)
     return MD_OK;
 }
 
-/* Libraries need no compiler: one that takes no hint, since hints do not say how large an image is, is there as well. */
+/* Libraries that no hint took, since hints do not say how large an image is. They need no compiler. */
 static md_status add_left_libraries(md_ds_pool *pool)
 {
     const md_fa_family *f;
