@@ -2,6 +2,7 @@
 #include "support/check.h"
 #include "support/fault.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <md/package.h>
 #include <pthread.h>
@@ -344,6 +345,7 @@ static void test_damaged(void **state)
     const size_t n = read_file(&bytes);
     for (int i = 0; i < 40; i++) {
         write_file(bytes, n * (size_t)i / 40);
+        errno = EINTR; /* of an earlier call: a file that ends is not read again */
         assert_true(md_package_open(&p, other, &plain) != MD_OK);
         assert_null(p);
     }

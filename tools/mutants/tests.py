@@ -323,12 +323,15 @@ class Build:
             command = [*command[:-1], f"{command[-1]}::{'-f,' if cases else ''}{cases}"]
         return command
 
+    def files_of(self, name):
+        """What a test needs to be built."""
+        return sorted({os.path.relpath(f, self.build) for d in self.tests[name.partition("::")[0]]["depends"] for f in self.targets[d]["filename"]})
+
     def run(self, name, seconds, scratch=None, more=None, is_made=False):
         """What came of a test, and how long it took, without its building; is_made: nothing is to be built."""
         test, scratch = self.tests[name.partition("::")[0]], scratch or self.scratch
-        files = sorted({os.path.relpath(f, self.build) for d in test["depends"] for f in self.targets[d]["filename"]})
-        if files and not is_made:
-            self.make(files)
+        if self.files_of(name) and not is_made:
+            self.make(self.files_of(name))
         env = {**self.env, **test["env"], **dict.fromkeys(HOMES, str(scratch)), **(more or {})}
         command = self.command_of(name, env)
         started = time.monotonic()

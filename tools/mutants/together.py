@@ -95,7 +95,7 @@ class Together:
         """What came of each test on all faults of the group; those that did not end before --stop are left out."""
         try:
             self.put_in(group)
-            self.build.make([])
+            self.build.make(sorted({f for n in names for f in self.build.files_of(n)}))
             results = self.all(names)
         finally:
             self.put_back(group)
@@ -104,12 +104,14 @@ class Together:
         return results
 
     def untried(self, group, failed, tried):
-        """For each fault the tests to ask about it alone: those that reach it first, quick ones first."""
+        """For each fault the tests to ask about it alone, quick ones first: those that reach it, or none of the group."""
         of, found = self.run.times.of, {}
-        for mutant in group:
-            names = [n for n in failed if (n, mutant) not in tried and of.get(n, 0.0) is not None]
-            if names:
-                found[mutant] = sorted(names, key=lambda n: (not self.is_reached(n, mutant), of.get(n) or 0.0))
+        for name in sorted(failed, key=lambda n: of.get(n) or 0.0):
+            if of.get(name, 0.0) is not None:
+                reached = [m for m in group if self.is_reached(name, m)]
+                for mutant in reached or group:
+                    if (name, mutant) not in tried:
+                        found.setdefault(mutant, []).append(name)
         return found
 
     def keep(self, mutant, result, passed, **more):
