@@ -11,13 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static void take(pthread_mutex_t *first, pthread_mutex_t *second, bool tries)
 {
     pthread_mutex_lock(first);
     if (tries)
-        pthread_mutex_trylock(second);
+        (void)pthread_mutex_trylock(second);
     else
         pthread_mutex_lock(second);
     pthread_mutex_unlock(second);

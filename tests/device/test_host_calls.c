@@ -175,7 +175,7 @@ static void test_temporaries(void **state)
 {
     static _Alignas(512) char memory[1024];
     md_dev *dev = host_open(*state, "true", 0);
-    const md_stream stream = (md_stream)&workspace_there;
+    md_stream stream = (md_stream)&workspace_there;
     void *p = NULL;
     assert_ok(md_dev_take_temporary(&p, dev, stream, 100));
     assert_non_null(p);

@@ -14,7 +14,7 @@ import tempfile
 FOLDERS = ("include", "src", "tools", "data/ops", "data/wisdom")
 FILES = ("meson.build", "meson.options", "meson_options.txt", "data/meson.build", "data/CHANGES.md")
 OPTIONS = [f"-D{name}=disabled" for name in ("tests", "man", "python", "cuda", "blas")]
-ROW_BEFORE = "  ['host/point/gather', []],\n"
+ROW_BEFORE = "  ['host/point/scatter', ['host/scatter.c']],\n"
 
 # Two files and a row. The toy runs elements by an odd loop: a template of its own, with the kind of sweeps.
 TOY_ROW = "  ['host/point/toy', ['host/toy.c']],\n"

@@ -39,10 +39,11 @@ static int run(int way)
     if (child == 0) {
         alarm(60);
         const int failed = use_library(way & 1);
-        if (!failed && (way & 2))
+        if (!failed && (way & 2)) {
             raise(SIGTERM);
-        while (!failed && (way & 2))
-            pause();
+            for (;;)
+                pause();
+        }
         exit(failed);
     }
     if (child < 0 || waitpid(child, &status, 0) != child)

@@ -3,8 +3,6 @@
 #include "support/check.h"
 
 #include "base/file.h"
-#include "store/entry.h"
-
 #include "base/status.h"
 #include "store/entry.h"
 #include "store/scratch.h"

@@ -17,8 +17,6 @@ typedef struct child {
     FILE *output;
 } child;
 
-extern char **environ;
-
 static bool start(child *c, int formula)
 {
     char number[16];

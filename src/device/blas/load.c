@@ -67,7 +67,7 @@ static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_blas *blas,
                           const md_blas_result *result, int64_t workspace_bytes)
 {
     const places p = place(small, (size_t)workspace_bytes);
-    const cudaStream_t stream = (cudaStream_t)dev->base.tuning;
+    cudaStream_t stream = (cudaStream_t)dev->base.tuning;
     md_blas_problem problem;
     void *memory = NULL;
     if (!md_blas_problem_make(&problem, &blas->f, small))

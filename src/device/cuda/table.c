@@ -93,7 +93,7 @@ void md_dev_cuda_free_tables(md_dev_cuda *dev)
 static md_status make(void **out, md_dev_cuda *dev, const void *from, size_t n_bytes, bool may_wait)
 {
     void *p = NULL;
-    const cudaStream_t stream = dev->inner;
+    cudaStream_t stream = dev->inner;
     cudaError_t error = may_wait && dev->has_pools ? cudaMallocAsync(&p, n_bytes, stream) : cudaMalloc(&p, n_bytes);
     if (error == cudaErrorMemoryAllocation)
         return md_dev_cuda_fail_short(dev, n_bytes);

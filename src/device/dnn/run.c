@@ -115,7 +115,7 @@ static int64_t bytes_of(const md_dev_cuda_conv *what, int32_t tensor)
 static md_status run_once(md_dev_cuda *dev, const struct md_dev_cuda_dnn *dnn, const md_dev_cuda_conv *what, void *plan,
                           int64_t workspace_bytes)
 {
-    const cudaStream_t stream = (cudaStream_t)dev->base.tuning;
+    cudaStream_t stream = (cudaStream_t)dev->base.tuning;
     int64_t at[MD_DEV_CUDA_CONV_TENSORS], all = round_up(workspace_bytes);
     void *memory = NULL, *data[MD_DEV_CUDA_CONV_TENSORS];
     for (int32_t i = 0; i < MD_DEV_CUDA_CONV_TENSORS; i++) {

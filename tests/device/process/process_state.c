@@ -13,8 +13,6 @@
 #include <xmmintrin.h>
 #endif
 
-extern char **environ;
-
 unsigned process_float_mode(void)
 {
 #if defined(__x86_64__)

@@ -220,7 +220,7 @@ md_status async_graph_make(md_dev_graph **graph, bool *is_updated, md_dev *base,
                            md_status (*body)(void *user, md_stream stream), void *user)
 {
     async_device *dev = (async_device *)base;
-    const md_stream stream = (md_stream)(uintptr_t)0x99;
+    md_stream stream = (md_stream)(uintptr_t)0x99;
     if (atomic_load(&dev->refuses_graphs))
         return md_fail(MD_OUT_OF_MEMORY, "no memory for a graph");
     async_device_capture(dev, stream, true);
