@@ -167,7 +167,7 @@ static double turns_of(const md_fa_target *target, double points, const int64_t 
 /* A config at some sizes: elements that its threads have, also in vain; the part of reads that neighbours do not
  * share. */
 typedef struct load {
-    int32_t lanes, item; /* bytes of an element */
+    int32_t lanes, steps, item; /* bytes of an element */
     bool has_rows;
     double threads, rounds, cells, own, turns;
 } load;
@@ -178,6 +178,7 @@ static load load_of(const md_fa_target *target, const md_fa_config *config, cons
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
     const double points = (double)md_st_points(target->program, f.n, f.all, size);
     load l = {.lanes = v[MD_FA_CELLS_LANES],
+              .steps = v[MD_FA_CELLS_STEPS],
               .item = 16 / md_fa_cuda_width(target->program, target->stage),
               .has_rows = v[MD_FA_CELLS_ROWS],
               .threads = (double)grid[0] * (double)grid[1] * (double)grid[2] * v[MD_FA_CELLS_THREADS],
@@ -185,20 +186,21 @@ static load load_of(const md_fa_target *target, const md_fa_config *config, cons
               .own = 1,
               .turns = turns_of(target, points, size)};
     l.rounds = ceil(l.rounds);
-    l.cells = l.threads * l.rounds * l.lanes * v[MD_FA_CELLS_STEPS];
+    l.cells = l.threads * l.rounds * l.lanes * l.steps;
     if (v[MD_FA_CELLS_WHOLE] && md_fa_cuda_halved_reads(target))
         l.own = fmin(SHARED + SHARED_END / l.lanes, 1);
     return l;
 }
 
-/* us in which all instructions are issued: of a thread, of each of its planes' points, of each element. */
-static double issue_us(const md_fa_target *target, const md_fa_host_work *work, const load *l)
+/* Instructions of a thread: to find its place, of each of its planes' points, of each element. */
+static double instructions(const md_fa_host_work *work, const load *l)
 {
     const double read = l->has_rows ? READ_ROW : READ, operation = l->has_rows ? OPERATION_ROW : OPERATION,
                  own = 1 - SHARED_OPERATIONS * (1 - l->own);
     const double each = CELL + l->turns * (read * work->loads * l->own + operation * work->operations * own);
     const double place = l->has_rows ? PLACE_ROW : PLACE, point = l->has_rows ? POINT_ROW : POINT;
-    return (l->threads * (place + l->rounds * point) + l->cells * each) / md_fa_cuda_fma_per_us(target->facts);
+    const double addresses = l->has_rows ? PLANE_ROW * l->turns * work->loads * l->own * l->steps : 0;
+    return place + l->rounds * (point + addresses + l->lanes * l->steps * each);
 }
 
 static int64_t common(int64_t a, int64_t b)
@@ -206,14 +208,15 @@ static int64_t common(int64_t a, int64_t b)
     return b ? common(b, a % b) : a;
 }
 
-/* us in which the L1 serves a warp's reads, a line each, and stores that are no vectors. */
+/* us in which the L1 serves a warp's reads, a line each, and stores that are no vectors. Reads beside each other in a
+ * row take lines that are there. */
 static double lines_us(const md_fa_target *target, const md_fa_config *config, const md_fa_host_work *work,
                        const load *l, const int64_t *size)
 {
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
     const int64_t inner = md_st_points(target->program, f.n_inner, md_fa_cells_inner(&f), size);
     const double step = md_fa_cuda_moved_reads(target) > 1 ? 2 : 1, line = l->lanes * l->item / 4.0;
-    double lines = l->turns * work->loads * l->own * fmax(1, line * step * l->own);
+    double lines = l->has_rows && step < 2 ? 0 : l->turns * work->loads * l->own * fmax(1, line * step * l->own);
     if (l->has_rows)
         lines += PIECE_LINES * work->stores * fmax(1, line) * l->item /
                  (double)common(common(last_size(target, &f, size) * l->item, 16), l->lanes * l->item);
@@ -234,9 +237,9 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const load l = load_of(target, config, grid, size);
     const double rate = md_fa_cuda_bytes_per_us(target->facts),
                  memory = bytes * (l.has_rows && l.turns < 2 ? RUNS : 1) / (rate * MEMORY);
-    const double us =
-        hypot(memory, hypot(issue_us(target, &work, &l), LINES * lines_us(target, config, &work, &l, size)));
-    *out = (md_fa_features){.memory_bytes = bytes, .ops_rate = 1, .launches = 1, .serial_us = START};
+    const double own = instructions(&work, &l), issue = l.threads * own / md_fa_cuda_fma_per_us(target->facts);
+    const double us = hypot(memory, hypot(issue, LINES * lines_us(target, config, &work, &l, size)));
+    *out = (md_fa_features){.memory_bytes = bytes, .ops_rate = 1, .launches = 1, .serial_us = START + own * LENGTH};
     out->memory_rate = fmin(bytes / fmax(us * rate, 1e-3), 1);
     out->parallel = MD_MIN(MD_MAX(blocks, 1), sms);
     const md_fa_cells_form f = md_fa_cells_form_of(target, config);
