@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "family/cuda/product/gemm.h"
-#include "family/cuda/product/gemm_widened_fit.h"
+#include "family/cuda/product/gemm_widened_cost.h"
 #include "family/cuda/product/wgmma_cost.h"
 #include "family/cuda/wgmma.h"
 #include "family/emit.h"
@@ -19,7 +19,6 @@
 enum { ROWS, COLUMNS, DEPTHS, SPLIT, BLOCKS, DIRECT, AHEAD };
 enum {
     LONGEST_RUN = 128,
-    CHUNK_DEPTH = 64,
     MOST_SHARED = 230400,
     RESERVE = 2048, /* bytes of shared memory that the device and the alignment of the ring take */
     LEAST_STAGES = 3,
@@ -31,33 +30,21 @@ enum {
     ZEROS_OF_DIRECT = 112
 };
 
-typedef struct widened_spec {
-    md_cg_product p;
-    uint32_t packs;
-    md_dtype type, weights; /* in which is multiplied; of the weights */
-    int32_t run, chunks; /* MD_RUN, MD_CHUNKS */
-    int32_t width, groups, depths, rows, split, stages, blocks, threads; /* width, rows: of the result, in a tile */
-    int32_t tiles, ahead; /* MD_TILES of a direct one; 0: it is none. MD_AHEAD */
-    int64_t shared_bytes;
-    int32_t most_depth;
-    bool has_scale, has_zero;
-    md_dtype scale, zero; /* of those that may be found by the first one's address; F64: others */
-} widened_spec;
-_Static_assert(sizeof(widened_spec) <= sizeof(md_fa_spec), "there is room for it");
+_Static_assert(sizeof(md_fa_widened) <= sizeof(md_fa_spec), "there is room for it");
 
-static int64_t chunk_bytes(const widened_spec *s)
+static int64_t chunk_bytes(const md_fa_widened *s)
 {
     return INT64_C(512) * md_dtype_bits(s->weights);
 }
 
 /* Words of a unit, and sums of tiles of 16 columns, and of their runs. */
-static int32_t direct_registers(const widened_spec *s)
+static int32_t direct_registers(const md_fa_widened *s)
 {
     return s->tiles * (s->chunks * md_dtype_bits(s->weights) + s->rows / 2 * (1 + (s->run > 0))) + s->rows * s->chunks +
            (s->has_zero ? ZEROS_OF_DIRECT : 0) + OTHER_OF_DIRECT;
 }
 
-static int32_t registers_of(const widened_spec *s)
+static int32_t registers_of(const md_fa_widened *s)
 {
     if (s->tiles)
         return direct_registers(s);
@@ -65,14 +52,14 @@ static int32_t registers_of(const widened_spec *s)
 }
 
 /* The compiler counts threads of whole warpgroups. */
-static int32_t warpgroups(const widened_spec *s)
+static int32_t warpgroups(const md_fa_widened *s)
 {
     if (s->tiles)
         return s->threads;
     return 128 * (s->groups * s->depths + 1);
 }
 
-static void set_tile(widened_spec *s, const md_fa_config *config)
+static void set_tile(md_fa_widened *s, const md_fa_config *config)
 {
     s->rows = config->value[COLUMNS];
     s->width = config->value[ROWS];
@@ -102,7 +89,7 @@ static void set_tile(widened_spec *s, const md_fa_config *config)
 }
 
 /* The ring and the sums of a tile have room. */
-static bool fits(const widened_spec *s, const md_dev_facts *facts)
+static bool fits(const md_fa_widened *s, const md_dev_facts *facts)
 {
     if (s->tiles ? s->width / 16 % s->tiles != 0 : s->groups == 0 || s->ahead != 1)
         return false;
@@ -119,7 +106,7 @@ static bool has_plain_rows(const md_cg_product *p)
 }
 
 /* The type of scales or zeros that are loads of one, and count runs of the spec's length. */
-static md_dtype qparam_of(const widened_spec *s, const md_cg_quantised_product *q, bool is_zero)
+static md_dtype qparam_of(const md_fa_widened *s, const md_cg_quantised_product *q, bool is_zero)
 {
     const md_fx_node *load = md_cg_quantised_qparam(&q->operand[MD_CG_B], is_zero);
     const md_dtype dtype = load ? md_cg_product_dtype(&s->p, load) : MD_F64;
@@ -129,9 +116,9 @@ static md_dtype qparam_of(const widened_spec *s, const md_cg_quantised_product *
 
 static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *config)
 {
-    widened_spec *s = out;
+    md_fa_widened *s = out;
     md_cg_quantised_product q;
-    *s = (widened_spec){.split = 0};
+    *s = (md_fa_widened){.split = 0};
     if (target->facts->capability != 90 || !target->constants || !md_fa_cuda_product_of(&s->p, target) ||
         !md_cg_quantised_of(&q, &s->p) || q.type == MD_I32 || q.has_scale[0] || s->p.n_products != 1 ||
         md_fa_stage(target)->product.n_k != 1 || !has_plain_rows(&s->p))
@@ -152,7 +139,7 @@ static bool spec_of(void *out, const md_fa_target *target, const md_fa_config *c
 
 static bool legal(const md_fa_target *target, const md_fa_config *config, const int64_t *size)
 {
-    widened_spec s;
+    md_fa_widened s;
     md_fa_product sized;
     if (!spec_of(&s, target, config) || !fits(&s, target->facts))
         return false;
@@ -188,7 +175,7 @@ static bool takes(const md_fa_target *target, int32_t field, int32_t value, cons
 
 static void envelope(md_kn_envelope *out, const md_fa_target *target, const void *spec)
 {
-    const widened_spec *s = spec;
+    const md_fa_widened *s = spec;
     md_kn_map map;
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
@@ -199,106 +186,25 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const void
         md_fa_cuda_map_needs(out, &map, true);
 }
 
-/* ---- Sizes */
-static int64_t chunks_of(const widened_spec *s, int64_t depth)
+/* ---- Sizes and cost */
+static int64_t packed_bytes(const md_fa_widened *s, const md_fa_product *sized)
 {
-    const int64_t unit = (int64_t)CHUNK_DEPTH * s->chunks;
-    return (depth + unit - 1) / unit * s->chunks;
-}
-
-static int64_t packed_bytes(const widened_spec *s, const md_fa_product *sized)
-{
-    return (sized->columns + 63) / 64 * chunks_of(s, sized->depth) * chunk_bytes(s);
-}
-
-static double blocks_of(const widened_spec *s, const md_fa_product *sized)
-{
-    return ceil((double)sized->rows / s->rows) * ceil((double)sized->columns / s->width) * s->split;
-}
-
-/* ---- Cost */
-static double widening(const widened_spec *s)
-{
-    return md_dtype_bits(s->weights) == 4 ? WIDEN_HALVES : s->type == MD_BF16 ? WIDEN_BYTES : WIDEN_TO_F16;
-}
-
-/* Instructions of a warp for 16 of K, its share of runs included. */
-static double instructions(const widened_spec *s)
-{
-    const double runs = s->run > 0 ? 16.0 / s->run : 0;
-    return widening(s) + STEP + runs * (RUN + RUN_SUMS * (1 + s->has_zero) * s->rows / 8);
-}
-
-/* Blocks that run at once. */
-static int64_t at_once(const widened_spec *s, const md_dev_facts *facts)
-{
-    return s->split > 1 ? (int64_t)md_fa_cuda_clusters(facts, s->split, s->blocks) * s->split
-                        : (int64_t)MD_MAX(facts->threads, 1) * s->blocks;
-}
-
-/* Rounds in which all clusters run. */
-static double rounds_of(const widened_spec *s, const md_dev_facts *facts, double blocks)
-{
-    return ceil(blocks / (double)at_once(s, facts));
-}
-
-/* Clocks of a us. */
-static double clock_of(const md_dev_facts *facts)
-{
-    return facts->gflops / (MD_MAX(facts->threads, 1) * FLOPS_A_CLOCK) * 1e3;
-}
-
-/* Few rows by warps: what all issue, the bytes, the units that a warp waits for one after the other, and the lines of
- * activations, of which an SM reads one a clock: two of each row for 16 of K, or one for 64 on the way to shared
- * memory. */
-static double direct_us(const widened_spec *s, const md_dev_facts *facts, const md_fa_product *sized)
-{
-    const double sms = MD_MAX(facts->threads, 1), blocks = blocks_of(s, sized), eighths = s->rows / 8,
-                 turns = rounds_of(s, facts, blocks), warps = fmin(ceil(blocks / sms), s->blocks) * s->threads / 32,
-                 steps = CHUNK_DEPTH / 16 * s->chunks, /* of a unit */
-        units = turns * ceil((double)chunks_of(s, sized->depth) / s->chunks / s->split / s->depths),
-                 runs = s->run > 0 ? steps * 16 / s->run : 0, clock = clock_of(facts);
-    const double instructions = steps * (s->tiles * (widening(s) + FEW_STEP) + eighths * FEW_PAIR) +
-                                runs * s->tiles * eighths * FEW_RUN * (1 + s->has_zero) + FEW_UNIT,
-                 issued = FEW_ISSUED * pow(fmin(warps / 4 / FEW_ENOUGH, 1), FEW_FEWER), /* by a scheduler in a clock */
-        lines = fmin((double)sized->rows, s->rows) * steps * (s->ahead > 1 ? 0.25 : 2);
-    const double us[] = {units * warps * instructions / 4 / (issued * clock),
-                         sized->bytes / (md_fa_cuda_bytes_per_us(facts) * FEW_MEMORY),
-                         FEW_WAIT * fmax(units / MD_MAX(s->ahead, 1), 1), units * warps * lines / (FEW_LINES * clock)};
-    const double end = FEW_SUM * s->depths + (s->split > 1 ? FEW_MEET : 0);
-    return cbrt(pow(us[0], 3) + pow(us[1], 3) + pow(us[2], 3) + pow(us[3], 3)) + turns * end + FEW_START;
-}
-
-/* Weights that come through shared memory. */
-static double shared_us(const widened_spec *s, const md_dev_facts *facts, const md_fa_product *sized)
-{
-    const double sms = MD_MAX(facts->threads, 1), blocks = blocks_of(s, sized), clock = clock_of(facts),
-                 rounds = rounds_of(s, facts, blocks), together = fmin(ceil(blocks / sms), s->blocks),
-                 warps = together * s->groups * s->depths, /* of a scheduler, a quarter of an SM */
-        steps = 4.0 * (double)chunks_of(s, sized->depth) / s->split / s->depths;
-    const double issue = rounds * warps * steps * instructions(s) /
-                         (ISSUED * pow(fmin(warps / ENOUGH_WARPS, 1), FEWER_WARPS) * clock),
-                 multiply = rounds * warps * steps * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
-                 rows_bytes = blocks * s->rows * (double)sized->depth / s->split * 2, /* from the L2 */
-        memory = sized->bytes / (md_fa_cuda_bytes_per_us(facts) * MEMORY) + rows_bytes / L2_RATE;
-    return cbrt(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3)) + START + rounds * (s->split > 1 ? MEET : 0) +
-           (rounds - 1) * ROUND;
+    return (sized->columns + 63) / 64 * md_fa_widened_chunks(s, sized->depth) * chunk_bytes(s);
 }
 
 static void features(md_fa_features *out, const md_fa_target *target, const void *known, const int64_t *size)
 {
-    const widened_spec *s = known;
+    const md_fa_widened *s = known;
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_work(out, &room, target, size);
     if (!sized)
         return;
     const double sms = MD_MAX(target->facts->threads, 1), results = (double)sized->rows * (double)sized->columns,
                  epilogue = md_fa_cuda_product_epilogue_us(sized) * results / (sms * 128);
-    md_fa_cuda_product_time_features(
-        out, (s->tiles ? direct_us(s, target->facts, sized) : shared_us(s, target->facts, sized)) + epilogue, 1);
+    md_fa_cuda_product_time_features(out, md_fa_widened_us(s, target->facts, sized) + epilogue, 1);
 }
 /* ---- Text */
-static void print_instruction(md_strbuf *out, const widened_spec *s)
+static void print_instruction(md_strbuf *out, const md_fa_widened *s)
 {
     const char *type = s->type == MD_BF16 ? "bf16" : "f16";
     const md_fa_cuda_wgmma wgmma = {.name = "md_wgmma",
@@ -313,11 +219,11 @@ static void print_instruction(md_strbuf *out, const widened_spec *s)
 }
 
 /* What both launches want: variants with equal ones share what is packed. */
-static void print_packing(md_strbuf *out, const widened_spec *s)
+static void print_packing(md_strbuf *out, const md_fa_widened *s)
 {
     static const char *const kind[] = {
         [MD_F8E4M3] = "F8E4M3", [MD_F8E5M2] = "F8E5M2", [MD_I8] = "I8", [MD_U8] = "U8", [MD_I4] = "I4", [MD_U4] = "U4"};
-    const md_fa_define list[] = {{"BK", CHUNK_DEPTH}, {"CHUNKS", s->chunks}, {"IS_INTEGER", 0}};
+    const md_fa_define list[] = {{"BK", MD_FA_WIDENED_DEPTH}, {"CHUNKS", s->chunks}, {"IS_INTEGER", 0}};
     md_fa_print_defines(out, list, MD_COUNT(list));
     md_strbuf_printf(out, "#define MD_KIND_1 MD_OF_%s\n#define MD_MULTIPLY %s\n", kind[s->weights],
                      s->type == MD_BF16 ? "bf16" : "f16");
@@ -331,7 +237,7 @@ static void print_qparam(md_strbuf *out, const char *lies, const char *kind, md_
                                        : "F32");
 }
 
-static void print_defines(md_strbuf *out, const widened_spec *s)
+static void print_defines(md_strbuf *out, const md_fa_widened *s)
 {
     const md_fa_define list[] = {{"GROUPS", s->groups},       {"DEPTHS", s->depths},     {"BN", s->rows},
                                  {"STAGES", s->stages},       {"BLOCKS", s->blocks},     {"RUN", s->run},
@@ -347,7 +253,7 @@ static void print_defines(md_strbuf *out, const widened_spec *s)
 
 static md_status emit(md_kn_source *out, const md_fa_target *target, const void *spec)
 {
-    const widened_spec *s = spec;
+    const md_fa_widened *s = spec;
     md_strbuf defines = {0}, packing = {0};
     md_cg_product p = s->p;
     md_cg_quantised_product q;
@@ -356,7 +262,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
         return md_fail(MD_UNSUPPORTED, "the tile has more sums than registers, or than shared memory holds");
     if (!md_fa_cuda_product_of(&p, target) || !md_cg_quantised_of(&q, &p) || !md_fa_cuda_map_operand(&map, &p, MD_CG_A))
         return md_fail(MD_INTERNAL, "operands of few bits are none any more");
-    map.box[0] = CHUNK_DEPTH;
+    map.box[0] = MD_FA_WIDENED_DEPTH;
     map.box[1] = (uint16_t)s->rows;
     map.box[2] = 1;
     map.swizzle = 128;
@@ -383,7 +289,7 @@ static md_status emit(md_kn_source *out, const md_fa_target *target, const void 
 
 static void geometry(md_kn_geometries *out, const md_fa_target *target, const void *spec, const md_kn_shape *shape)
 {
-    const widened_spec *s = spec;
+    const md_fa_widened *s = spec;
     md_fa_product room;
     const md_fa_product *sized = md_fa_cuda_product_launched(out, &room, target, shape->size);
     out->launch[1].grain = 1;
@@ -394,9 +300,9 @@ static void geometry(md_kn_geometries *out, const md_fa_target *target, const vo
     out->launch[0] =
         md_fa_cuda_launch(MD_MIN((out->packed_bytes / 16 + PACK_THREADS - 1) / PACK_THREADS, 1 << 20), PACK_THREADS);
     md_kn_geometry *g = &out->launch[1];
-    int64_t blocks = (int64_t)blocks_of(s, sized);
+    int64_t blocks = (int64_t)md_fa_widened_blocks(s, sized);
     if (s->tiles)
-        blocks = MD_MIN(blocks, at_once(s, target->facts));
+        blocks = MD_MIN(blocks, md_fa_widened_at_once(s, target->facts));
     *g = md_fa_cuda_launch(blocks, s->threads);
     g->cluster = s->split;
     g->scratch_bytes = s->shared_bytes;
