@@ -184,10 +184,10 @@ static const gate hopper[] = {
      "gemm_widened/rows16_columns8_depths8_split1_blocks2_direct1", 128},
 };
 
-/* Eight rows at most are made by warps, and the model takes that for faster. */
+/* Up to 16 rows are made by warps, and the model takes that for faster. */
 static void test_few_rows(void **state)
 {
-    static const char *const variant[] = {"gemm_widened/rows64_columns8_depths8_split2_blocks1_direct2",
+    static const char *const variant[] = {"gemm_widened/rows32_columns8_depths16_split1_blocks1_direct2_ahead2",
                                           "gemm_widened/rows64_columns8_depths4_split2_blocks1"};
     enum { DIRECT = 5 };
     fixture f;
@@ -196,7 +196,7 @@ static void test_few_rows(void **state)
     open_fixture(&f, "Y[i,j] = sum[k](X[i,k] * W:i4[j,k] * S[j,k//128])", MD_BF16);
     assert_ok(md_dev_cuda_assume(&f.facts, 90));
     f.target.constants = all_inputs(f.formula);
-    for (int64_t rows = 1; rows <= 16; rows *= 2) {
+    for (int64_t rows = 1; rows <= 32; rows *= 2) {
         int64_t size[MD_FX_MAX_DIMS];
         for (int32_t d = 0; d < f.formula->n_dims; d++)
             size[d] = strcmp(f.formula->dim[d].name, "i") ? strcmp(f.formula->dim[d].name, "S.1") ? 4096 : 32 : rows;
@@ -206,7 +206,7 @@ static void test_few_rows(void **state)
             md_fa_features features = {.ops_rate = 1, .parallel = 1, .launches = 1};
             assert_ok(md_fa_parse(&family, &config, MD_DEV_CUDA, variant[i]));
             assert_string_equal(family->field[DIRECT].name, "direct");
-            assert_int_equal(family->takes(&f.target, DIRECT, config.value[DIRECT], size), i == 1 || rows <= 8);
+            assert_int_equal(family->takes(&f.target, DIRECT, config.value[DIRECT], size), i == 1 || rows <= 16);
             md_fa_features_of(&features, family, &f.target, &config, size);
             us[i] = features.serial_us;
         }

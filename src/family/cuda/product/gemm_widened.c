@@ -25,6 +25,8 @@ enum {
     MOST_STAGES = 16, /* of 64 of K */
     PACK_THREADS = 256,
     MOST_THREADS = 1024,
+    MOST_DIRECT = 16, /* rows of which pools have direct ones */
+    MOST_TOGETHER = 64, /* rows that one tile has in pools */
     OTHER_REGISTERS = 64, /* of a thread, besides sums */
     OTHER_OF_DIRECT = 48,
     ZEROS_OF_DIRECT = 112
@@ -150,18 +152,19 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return s.rows == 8 || s.rows < 2 * sized.rows;
 }
 
-/* Few rows have tiles of eight, and only they are made by warps. */
+/* Up to 16 rows are made by warps, too; a tile has all rows, as others would widen its weights again. */
 static bool takes(const md_fa_target *target, int32_t field, int32_t value, const int64_t *size)
 {
     md_cg_product p;
     if (!size || !md_fa_cuda_product_of(&p, target))
         return true;
-    const bool is_few = md_st_points(target->program, p.n_rows, p.rows, size) <= 8;
+    const int64_t rows = md_st_points(target->program, p.n_rows, p.rows, size);
+    const bool is_few = rows <= MOST_DIRECT;
     switch (field) {
     case ROWS:
         return value >= 64 || is_few;
     case COLUMNS:
-        return value == 8 || !is_few;
+        return rows <= 8 ? value == 8 : value >= MD_MIN(rows, MOST_TOGETHER);
     case DEPTHS:
         return value <= 4 || is_few;
     case DIRECT:

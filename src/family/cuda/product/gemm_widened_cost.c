@@ -59,15 +59,18 @@ static double direct_us(const md_fa_widened *s, const md_dev_facts *facts, const
                  steps = MD_FA_WIDENED_DEPTH / 16 * s->chunks, /* of a unit */
         units = turns * ceil((double)md_fa_widened_chunks(s, sized->depth) / s->chunks / s->split / s->depths),
                  runs = s->run > 0 ? steps * 16 / s->run : 0, clock = clock_of(facts);
+    const bool is_copied = s->ahead > 1;
     const double instructions = steps * (s->tiles * (widening(s) + FEW_STEP) + eighths * FEW_PAIR) +
-                                runs * s->tiles * eighths * FEW_RUN * (1 + s->has_zero) + FEW_UNIT,
+                                runs * s->tiles * eighths * FEW_RUN * (1 + s->has_zero) +
+                                (is_copied ? FEW_UNIT_COPIED : FEW_UNIT),
                  issued = FEW_ISSUED * pow(fmin(warps / 4 / FEW_ENOUGH, 1), FEW_FEWER), /* by a scheduler in a clock */
-        lines = fmin((double)sized->rows, s->rows) * steps * (s->ahead > 1 ? 0.25 : 2);
+        lines = fmin((double)sized->rows, s->rows) * steps * (is_copied ? 0.25 : 2);
     const double us[] = {units * warps * instructions / 4 / (issued * clock),
                          sized->bytes / (md_fa_cuda_bytes_per_us(facts) * FEW_MEMORY),
-                         FEW_WAIT * fmax(units / MD_MAX(s->ahead, 1), 1), units * warps * lines / (FEW_LINES * clock)};
-    const double end = FEW_SUM * s->depths + (s->split > 1 ? FEW_MEET : 0);
-    return cbrt(pow(us[0], 3) + pow(us[1], 3) + pow(us[2], 3) + pow(us[3], 3)) + turns * end + FEW_START;
+                         units * (is_copied ? FEW_WAIT_COPIED : FEW_WAIT), units * warps * lines / (FEW_LINES * clock)};
+    const double end = FEW_SUM * s->depths + FEW_MEET * (s->split - 1),
+                 start = is_copied ? FEW_START_COPIED : FEW_START + (s->ahead ? 0 : FEW_UNASKED);
+    return cbrt(pow(us[0], 3) + pow(us[1], 3) + pow(us[2], 3) + pow(us[3], 3)) + turns * end + start;
 }
 
 /* Weights that come through shared memory. */
@@ -82,8 +85,8 @@ static double shared_us(const md_fa_widened *s, const md_dev_facts *facts, const
                  multiply = rounds * warps * steps * (1 + s->has_zero) * s->rows / 8 * MULTIPLY / clock,
                  rows_bytes = blocks * s->rows * (double)sized->depth / s->split * 2, /* from the L2 */
         memory = sized->bytes / (md_fa_cuda_bytes_per_us(facts) * MEMORY) + rows_bytes / L2_RATE;
-    return cbrt(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3)) + START + rounds * (s->split > 1 ? MEET : 0) +
-           (rounds - 1) * ROUND;
+    return cbrt(pow(issue, 3) + pow(multiply, 3) + pow(memory, 3)) + START + rounds * MEET * (s->split - 1) +
+           (rounds - 1) * ROUND + (double)s->rows * s->depths * SUMS;
 }
 
 double md_fa_widened_us(const md_fa_widened *s, const md_dev_facts *facts, const md_fa_product *sized)
