@@ -231,7 +231,7 @@ static md_status add_left_libraries(md_ds_pool *pool)
     const md_fa_family *f;
     for (int32_t i = 0; (f = md_fa_of(&pool->target, i)) != NULL; i++) {
         const md_ds_candidate one = {
-            .family = f, .config = md_fa_default(f), .limit = MD_DS_MAX_VARIANTS - MD_DS_LAST_RESORTS};
+            .family = f, .config = md_fa_default(f), .limit = pool->policy.max_variants + MD_DS_MAX_EXTRA};
         int32_t number = -1;
         for (int32_t v = 0; v < pool->n_variants && number < 0; v++)
             number = pool->variant[v]->family == f ? v : -1;
