@@ -16,7 +16,7 @@ enum { RANK };
  * how far it is moved */
 enum { N_RULE_AXES, RULE_AXIS, RULES_OF_AXIS = 2, MOST_MOVED = 255 };
 enum { MOST_ALIGNED = 16, ROUNDED = 256 }; /* bytes: of what is at multiples of 16; pieces of the workspace */
-enum { LIBRARY_BYTES = 32 << 20, TILE = 128 /* of results */ };
+enum { LIBRARY_BYTES = 32 << 20, TILE = 128 /* of results */, FEW = 16 /* channels */ };
 
 _Static_assert((int)MD_FA_CONV_AXES == (int)MD_DEV_CUDA_CONV_AXES &&
                    (int)MD_FA_CONV_TENSORS == (int)MD_DEV_CUDA_CONV_TENSORS,
@@ -111,7 +111,8 @@ static void envelope(md_kn_envelope *out, const md_fa_target *target, const md_f
     *out = (md_kn_envelope){0};
     if (!layout)
         return;
-    for (int32_t t = 0; t < MD_FA_CONV_TENSORS && !layout->has_planes; t++)
+    /* planes of a 1 x 1 filter, too: with unaligned rows it has no plan, or a slow one (28 x 28, 44 us beside 4.8) */
+    for (int32_t t = 0; t < MD_FA_CONV_TENSORS && (!layout->has_planes || layout->dim[1][2] < 0); t++)
         out->aligned16 |= UINT32_C(1) << layout->tensor[t];
     for (int32_t d = 0; d < target->program->formula->n_dims; d++) {
         out->lo[d] = 1;
@@ -291,7 +292,8 @@ static double operations_us(const md_fa_target *target, const md_fa_conv_layout 
     if (dtype_of(layout, target->program) == MD_F32)
         return fmax(flops / F32_RATE, F32_STEP_ALONE * (double)sized->depth / 64) *
                (layout->has_planes ? 1 : F32_PIXELS);
-    const double aligned = size[layout->dim[1][0]] % 8 || size[layout->dim[1][1]] % 8 ? UNALIGNED : 1;
+    const int64_t filters = size[layout->dim[1][0]], channels = size[layout->dim[1][1]];
+    const double aligned = filters % 8 || channels % 8 || channels < FEW ? UNALIGNED : 1;
     return aligned * (layout->is_of_filter ? flops / FILTER_RATE
                       : layout->has_planes ? planes_tiles_us(sized, flops)
                                            : tiles_us(target, sized));

@@ -12,7 +12,7 @@
 #include "family/fit.h"
 
 /* us of a launch, and of 64 steps of K: in each wave of tiles, and of a tile alone; channels that are no multiples of
- * eight want another layout first: times as long. */
+ * eight, or eight (conv-6), take as many times as long. */
 MD_FIT(START, 6.3)
 MD_FIT(STEP, 0.627)
 MD_FIT(STEP_ALONE, 0.135)

@@ -111,12 +111,20 @@ static double epilogue_us(const md_fa_target *target, const md_fa_product *sized
            fmax(waves / t->threads, blocks / sms / ISSUING_THREADS);
 }
 
+/* Elements that are read as pieces: of planes the rows of an image are apart. */
+static int64_t line_of(const md_fa_product *sized, int32_t operand, const int64_t *size)
+{
+    const md_fx_node *load = md_cg_product_memory(&sized->p, operand);
+    const md_fx_tensor *x = load ? &sized->p.program->formula->tensor[load->id] : NULL;
+    return x && x->is_apart ? size[x->dim[x->rank - 1]] : md_fa_product_line(sized, operand);
+}
+
 /* The time of a step of K that a thread spends on pieces of unaligned rows, and of elements that lie apart. */
-static double pieces_us(const md_fa_product *sized, const tile *t)
+static double pieces_us(const md_fa_product *sized, const tile *t, const int64_t *size)
 {
     double us = 0;
     for (int32_t o = 0; o <= sized->p.n_products; o++) {
-        const int64_t line = md_fa_product_line(sized, o);
+        const int64_t line = line_of(sized, o, size);
         const double pieces = (double)(o == 0 ? t->rows : t->columns) * (DEPTH / 8) / t->threads;
         us += pieces * (md_cg_product_along(&sized->p, o) == MD_CG_ALONG_NEITHER ? PIECE_APART
                         : line % 2                                               ? PIECE_ODD
@@ -145,7 +153,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const void
     if (!sized)
         return;
     md_fa_cuda_tiles tiles = s->tiled.tiles;
-    tiles.step_us += pieces_us(sized, &s->t);
+    tiles.step_us += pieces_us(sized, &s->t, size);
     md_fa_cuda_product_features(out, target, sized, &tiles);
     out->serial_us += START + epilogue_us(target, sized, &s->t, &tiles) + store_us(target, sized, &s->t);
     if (md_fa_cuda_product_is_ragged(sized))
