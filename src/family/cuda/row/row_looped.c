@@ -5,6 +5,7 @@
 #include "family/numeric.h"
 
 enum { LANES, VECTORS, ROWS, ALIGN, OCCUPANCY };
+enum { RUN_ADDITIONS = 64 }; /* MD_RUN_ADDITIONS in cuda/row.h */
 
 static md_fa_cuda_row row_of(const md_fa_config *config)
 {
@@ -40,9 +41,14 @@ static bool legal(const md_fa_target *target, const md_fa_config *config, const 
     return md_fa_cuda_row_fits(target, &row, size) && md_fa_cuda_row_has_occupancy(target, &row);
 }
 
+/* A thread's runs of additions end after whole loop steps (MD_RUN_END), so after 64 of them only if these are whole
+ * steps. */
 static md_fa_class numeric(const md_fa_target *target, const md_fa_config *config)
 {
-    return md_fa_cuda_row_class(md_fa_is_online(target), config->value[ALIGN] == MD_FA_CUDA_ANY);
+    md_fa_class class = md_fa_cuda_row_class(md_fa_is_online(target), config->value[ALIGN] == MD_FA_CUDA_ANY);
+    if (RUN_ADDITIONS % config->value[VECTORS] != 0)
+        class.field[1] = "vecs";
+    return class;
 }
 
 const md_fa_family md_fa_cuda_row_looped = {

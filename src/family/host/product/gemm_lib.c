@@ -143,7 +143,7 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     const bool is_alone = m * n * k <= MOST_ALONE;
     out->ops = calls * wide *
                (unpacked > 0 ? unpacked
-                : is_alone   ? ops_alone(target, &product, m, n, k)
+                : is_alone   ? ops_alone(target, &product, m, n, k) * factor
                              : product_ops(target, m, n, k) * factor);
     out->memory_bytes = sized.bytes;
     out->serial_us = calls * (is_alone ? ALONE_US : unpacked > 0 ? 0 : CALL_US * factor);
