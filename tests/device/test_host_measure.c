@@ -197,6 +197,7 @@ static void test_again(void **state)
     assert_memory_equal(&dev->facts, &old, sizeof old);
     md_dev_close(&dev);
     md_pool_destroy(&pool);
+    md_strbuf_finish(&said);
 }
 
 int main(void)

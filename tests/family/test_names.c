@@ -246,7 +246,7 @@ static void test_families(void **state)
 
 static double ops_of(const md_fa_family *family, const md_fa_target *target, int64_t rows)
 {
-    const int64_t size[MD_FX_MAX_DIMS] = {rows, 256, 512};
+    const int64_t size[MD_FX_MAX_DIMS] = {rows, 512, 1024}; /* more than one thread multiplies alone */
     const md_fa_config config = md_fa_default(family);
     md_fa_features features = {.ops_rate = 1, .parallel = 1, .launches = 1};
     md_fa_features_of(&features, family, target, &config, size);
@@ -274,19 +274,22 @@ static void test_calibration(void **state)
     measured.library_us[4] = 0; /* not measured: half of it says nothing */
     if (md_fa_applies(library, &plain))
         assert_true(ops_of(library, &target, 33) == ops_of(library, &plain, 33));
-    /* The fewest rows, where they were timed: 0.55 of that and 0.15 us, since the timed one's operands are in no first
-     * cache; for small products only. */
+    /* The fewest rows, where they were timed: as long as that, for small products only. */
     measured.library_us[MD_DEV_LIBRARY_FEW] = 5;
     if (md_fa_applies(library, &plain)) {
         md_fa_features f = {.ops_rate = 1, .parallel = 1, .launches = 1};
         const md_fa_config config = md_fa_default(library);
-        const int64_t same[][3] = {{1, MD_DEV_LIBRARY_DEPTH, MD_DEV_LIBRARY_COLUMNS},
-                                   {MD_DEV_LIBRARY_COLUMNS, 1, MD_DEV_LIBRARY_DEPTH}}, /* or the fewest columns */
-            large[] = {1, 2000, 2000};
+        const int64_t more[][3] = {{1, 2 * MD_DEV_LIBRARY_DEPTH, 2 * MD_DEV_LIBRARY_COLUMNS},
+                                   {2 * MD_DEV_LIBRARY_COLUMNS, 1,
+                                    2 * MD_DEV_LIBRARY_DEPTH}}, /* or the fewest columns */
+            same[] = {1, MD_DEV_LIBRARY_DEPTH, MD_DEV_LIBRARY_COLUMNS}, large[] = {1, 2000, 2000};
         for (int32_t i = 0; i < 2; i++) {
-            md_fa_features_of(&f, library, &target, &config, same[i]);
-            assert_float_equal(f.ops / (facts.gflops / facts.threads) * 1e-3 + f.serial_us, 0.55 * 5 + 0.15, 1e-6);
+            md_fa_features_of(&f, library, &target, &config, more[i]);
+            assert_float_equal(f.ops / (facts.gflops / facts.threads) * 1e-3 + f.serial_us, 4 * 5, 1e-6);
         }
+        md_fa_features_of(&f, library, &target, &config, same); /* its operands lie in a cache here */
+        assert_true(f.ops / (facts.gflops / facts.threads) * 1e-3 > 2.5);
+        assert_true(f.ops / (facts.gflops / facts.threads) * 1e-3 + f.serial_us < 3.5);
         md_fa_features_of(&f, library, &target, &config, large);
         assert_true(f.ops / (facts.gflops / facts.threads) * 1e-3 > 5.0 * 2000 * 2000 / (256 * 512));
     }
