@@ -153,7 +153,8 @@ static void reads_that_fail(void **state)
         assert_ok(
             md_process_run(&code, &output, (const char *const[]){"sh", "-c", "echo said", NULL}, 20000, NULL, NULL));
         assert_string_equal(output, i < 2 ? "said\n" : "");
-        assert_int_equal(code, 0);
+        if (i < 2) /* who writes when nobody reads any more may fail */
+            assert_int_equal(code, 0);
         assert_int_equal(n_bad_reads, i < 2 ? 0 : 1);
         n_bad_reads = 0;
         free(output);
