@@ -48,6 +48,9 @@ static void end_among_jobs(int number)
 static void exit_destroys_nothing_under_jobs(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it stands before atexit() of every library, where the library's own hand does not reach */
+#endif
     for (int i = 0; i < ENDS; i++) {
         const pid_t child = fork();
         if (child == 0)
