@@ -293,6 +293,13 @@ static void test_library(void **state)
                                .scale = 1,
                                .tolerance = 2e-5},
                "gemm_lib");
+    for (int i = 0; i < 2; i++) /* blocks of the epilogue have 4,096 columns: one is full, or another has a rest */
+        check_gemm(&(variant_case){.formula = "Y[i,j] = relu(sum[k](A[i,k] * B[j,k]) + bias[j])",
+                                   .dims = i ? "i=3, j=4099, k=2" : "i=3, j=4096, k=2",
+                                   .scale = 1,
+                                   .is_sure = true,
+                                   .tolerance = 2e-5},
+                   "gemm_lib");
 }
 
 /* Every tile that some processor uses, on narrower vectors too. */

@@ -123,6 +123,7 @@ static void test_out_of_range(void **state)
                                           .high = 4,
                                           .bounds = (md_bounds)bounds,
                                           .scale = 1,
+                                          .is_sure = true,
                                           .tolerance = 1e-4},
                           tile(few ? "_few8" : "_few0"));
 }
@@ -138,6 +139,7 @@ static void test_lengths(void **state)
                       .high = 4,
                       .bounds = MD_BOUNDS_ZERO,
                       .scale = 1,
+                      .is_sure = true,
                       .tolerance = 1e-4};
     if (!variant_check(text, sizeof text, &skipped, dev, &c, tile("")))
         fail_msg("%s", text);

@@ -28,6 +28,7 @@ typedef struct variant_case {
     double scale; /* of real data; 0: 2, so that it lies in -2 .. 2 */
     double tolerance; /* relative to max(1, |value|); 0: by dtype */
     bool moves_rounding; /* compared with the bounds of tolerance/bound.h, where conversions may be at another place */
+    bool is_sure; /* never left out */
     uint64_t seed;
 } variant_case;
 
