@@ -269,6 +269,7 @@ static bool check_shared(void *user, const md_fa_config *config)
     assert_null(md_kn_envelope_miss(&envelope, &shape));
     md_fa_geometry_of(&g, &md_fa_cuda_row_shared, &v->f->target, config, &shape);
     assert_int_equal(g.launch[0].blocks, MD_MIN(v->size[0], v->f->facts.threads * blocks));
+    assert_int_equal(g.launch[0].grid[0], g.launch[0].blocks);
     assert_in_range(g.launch[0].scratch_bytes, bytes - 15, bytes); /* whole vectors */
     assert_true((g.launch[0].scratch_bytes + 2048) * blocks <= v->f->facts.shared_per_sm);
     shape.size[1] = envelope.row_points_max;
