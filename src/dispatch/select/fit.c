@@ -76,10 +76,12 @@ static void fit_recent(bool *fits, const md_ds_pool *pool, int32_t n, const md_d
 }
 
 /* What is known of an envelope. */
-enum { UNKNOWN, HOLDS, MISSES, AHEAD = 6 };
+enum { UNKNOWN, HOLDS, MISSES };
 
-/* Asks for a variant, and for its envelope if it is the first that has it: other work has driven a pool of 200 KB
- * out of the caches. */
+enum { AHEAD = 6 }; /* variants */
+
+/* Asks the memory for a variant, and for its envelope if it is the first that has it: other work has driven a pool of
+ * 200 KB out of the caches. */
 static void look_ahead(const md_ds_pool *pool, int32_t i, int32_t n)
 {
     if (i >= n)

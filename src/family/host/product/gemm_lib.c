@@ -141,10 +141,10 @@ static void features(md_fa_features *out, const md_fa_target *target, const md_f
     double results = (double)sized.batch * m * n;
     const double factor = calibration(target, m), unpacked = unpacked_ops(target->facts, m, n, k);
     const bool is_alone = m * n * k <= MOST_ALONE;
-    out->ops = calls * wide *
-               (unpacked > 0 ? unpacked
-                : is_alone   ? ops_alone(target, &product, m, n, k) * factor
-                             : product_ops(target, m, n, k) * factor);
+    out->ops =
+        calls * wide *
+        (unpacked > 0 ? unpacked
+                      : (is_alone ? ops_alone(target, &product, m, n, k) : product_ops(target, m, n, k)) * factor);
     out->memory_bytes = sized.bytes;
     out->serial_us = calls * (is_alone ? ALONE_US : unpacked > 0 ? 0 : CALL_US * factor);
     out->parallel = m * n * k * (double)product.n_products < 1e6 ? 1 : (double)target->facts->threads;
